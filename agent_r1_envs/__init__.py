@@ -1,0 +1,1 @@
+"""Text-agent environments for Gymnasium."""

@@ -1,0 +1,1 @@
+"""Step-level reinforcement learning of language-model agents, as a TRL plugin."""

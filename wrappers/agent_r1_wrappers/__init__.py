@@ -1,0 +1,1 @@
+"""Context management as composable Gymnasium wrappers."""
