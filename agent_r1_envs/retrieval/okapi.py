@@ -1,0 +1,143 @@
+"""BM25 retrieval with ``rank_bm25``'s scores at the cost of an inverted index."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from agent_r1_envs.retrieval.postings import Postings, build_postings
+from agent_r1_envs.retrieval.types import Hit, Passage, check_k
+from agent_r1_envs.retrieval.words import Tokenizer, tokenizer_name, words
+
+
+class OkapiRetriever:
+    """BM25 (Okapi, ATIRE variant) over a fixed list of passages, scored as ``rank_bm25.BM25Okapi`` scores them.
+
+    A passage is indexed by its title and text. Equal scores come in the order of the passages, and a passage that
+    holds no word of the query is never returned. (A score itself may be zero or below: in a small collection a word
+    of half of the passages weighs nothing. Such a passage still matches.)
+
+    Args:
+        passages: The collection; at least one must hold a word.
+        k1: Saturation of term counts.
+        b: Strength of the length normalisation, 0 to 1.
+        epsilon: Share of the average inverse document frequency that replaces a negative one.
+        tokenizer: Text to words; see :func:`~agent_r1_envs.retrieval.words.words` for the default.
+
+    Raises:
+        ValueError: No passage holds a word.
+    """
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        *,
+        k1: float = 1.5,
+        b: float = 0.75,
+        epsilon: float = 0.25,
+        tokenizer: Tokenizer = words,
+    ) -> None:
+        self.passages: Sequence[Passage] = tuple(passages)
+        self.parameters = {"k1": float(k1), "b": float(b), "epsilon": float(epsilon)}
+        self.tokenizer = tokenizer
+        self._postings = build_postings((tokenizer(p.document) for p in self.passages), **self.parameters)
+        self._content_hash: str | None = None
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return len(self.passages)
+
+    def __repr__(self) -> str:
+        return f"OkapiRetriever({len(self)} passages, {self.parameters})"
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of the passages, the parameters and the tokenizer's name; equal for equal indexes."""
+        if self._content_hash is None:
+            digest = hashlib.sha256()
+            digest.update(json.dumps([self.parameters, tokenizer_name(self.tokenizer)], sort_keys=True).encode())
+            for passage in self.passages:
+                row = json.dumps([passage.id, passage.title, passage.text])
+                digest.update(row.encode())
+            self._content_hash = digest.hexdigest()
+        return self._content_hash
+
+    def scores(self, query: str) -> npt.NDArray[np.float64]:
+        """Return the score of every passage for the query, float64 of shape ``[len(self)]``."""
+        return self._postings.scores(self.tokenizer(query))
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return the best ``k`` passages that hold a word of the query, best first.
+
+        Raises:
+            ValueError: ``k`` is not an integer of at least 1.
+        """
+        check_k(k)
+        terms = self.tokenizer(query)
+        scores = self._postings.scores(terms)
+        best = _best(scores, k)
+        if not best.size or scores[best[-1]] <= 0:  # only then can a passage without any query word be among them
+            matching = self._postings.matching(terms)
+            best = _best(np.where(matching, scores, -np.inf), k)
+            best = best[matching[best]]
+        return [Hit(self.passages[i], float(scores[i])) for i in best.tolist()]
+
+    def search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the hits of every query, in the order of ``queries``."""
+        return [self.search(query, k) for query in queries]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index to ``folder``, which :meth:`open` maps into memory; an older index there is replaced.
+
+        Readers of the older index keep what they opened, and a run killed half-way leaves the older index whole.
+        """
+        from agent_r1_envs.retrieval.store import save_index
+
+        save_index(self, Path(folder))
+
+    @classmethod
+    def open(cls, folder: str | Path, *, tokenizer: Tokenizer = words, verify: bool = True) -> OkapiRetriever:
+        """Open a saved index; its arrays and texts stay on disk and are shared by the processes that open it.
+
+        Args:
+            folder: What :meth:`save` wrote.
+            tokenizer: The tokenizer that the index was built with.
+            verify: Compare the hash of every file (about a second per gigabyte); sizes are always compared.
+
+        Raises:
+            agent_r1_envs.errors.DataError: There is no index, or it is damaged, of another version or of another
+                tokenizer; the message names the file and the way out.
+        """
+        from agent_r1_envs.retrieval.store import open_index
+
+        passages, postings, parameters, content_hash = open_index(Path(folder), tokenizer_name(tokenizer), verify)
+        return cls._of(passages, postings, parameters, content_hash, tokenizer)
+
+    @classmethod
+    def _of(
+        cls,
+        passages: Sequence[Passage],
+        postings: Postings,
+        parameters: dict[str, float],
+        content_hash: str,
+        tokenizer: Tokenizer,
+    ) -> OkapiRetriever:
+        self = cls.__new__(cls)
+        self.passages, self._postings, self.parameters = passages, postings, parameters
+        self._content_hash, self.tokenizer = content_hash, tokenizer
+        return self
+
+
+def _best(scores: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.intp]:
+    """Return the positions of the ``k`` largest scores, largest first, equal scores in order of position."""
+    if k < len(scores):
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
