@@ -1,0 +1,1 @@
+"""HotpotQA and its relatives: multi-hop questions that are answered by searching."""
