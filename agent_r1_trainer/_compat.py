@@ -1,0 +1,105 @@
+"""The one module that imports private or unstable names of TRL and transformers.
+
+TRL is released every two weeks and says that only documented names are stable; transformers renames keyword arguments
+with a deprecation period. Everything of theirs that may move is imported, wrapped or detected here, so that supporting
+a new release means changing this file and running its tests.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel
+from trl.models import unwrap_model_for_generation
+from trl.trainer.base_config import _BaseConfig as BaseConfig
+from trl.trainer.base_trainer import _BaseTrainer as BaseTrainer
+from trl.trainer.utils import create_model_from_path, disable_dropout_in_model
+
+__all__ = [
+    "BaseConfig",
+    "BaseTrainer",
+    "adapters_disabled",
+    "base_causal_lm",
+    "cache_argument",
+    "class_forward",
+    "create_model_from_path",
+    "disable_dropout_in_model",
+    "generation_model",
+    "is_peft_model",
+    "logits_postprocess",
+    "new_cache",
+]
+
+
+def is_peft_model(model: nn.Module) -> bool:
+    """Whether `model` is wrapped by PEFT; false, without importing it, when PEFT is not installed."""
+    return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+
+
+def base_causal_lm(model: nn.Module) -> PreTrainedModel:
+    """The causal language model inside `model`, PEFT's wrapper removed (injected adapters stay in place)."""
+    return model.get_base_model() if is_peft_model(model) else model  # type: ignore[operator,return-value]
+
+
+@contextmanager
+def adapters_disabled(model: nn.Module) -> Iterator[None]:
+    """Run the block with PEFT's adapters off, that is with the weights the adapters started from."""
+    with model.disable_adapter():  # type: ignore[operator]
+        yield
+
+
+def class_forward(model: nn.Module) -> Callable[..., Any]:
+    """The forward of the model's class, unbound: never one that was patched onto the instance."""
+    return type(model).forward
+
+
+def cache_argument(model: nn.Module) -> str:
+    """Name of the key-value cache's argument: `cache` from transformers 5.2x on, `past_key_values` before."""
+    names = inspect.signature(class_forward(model)).parameters
+    return "cache" if "cache" in names else "past_key_values"
+
+
+def new_cache(model: PreTrainedModel) -> DynamicCache:
+    """An empty cache that grows with the sequence and lets rows be dropped."""
+    return DynamicCache(config=model.config.get_text_config(decoder=True))
+
+
+def generation_model(model: nn.Module, accelerator: Any) -> AbstractContextManager[nn.Module]:
+    """Context manager: the model without its distributed wrapper and without activation checkpointing.
+
+    Entering it gathers sharded parameters where there are any, so enter it once a rollout, never once a turn.
+    """
+    return unwrap_model_for_generation(model, accelerator)
+
+
+def logits_postprocess(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """What this architecture does to the output of its LM head before the softmax, or None if nothing.
+
+    Some architectures scale (Cohere, Granite, Falcon-H1) or soft-cap (Gemma 2) the logits inside their own forward.
+    Whoever applies the head alone, as the scoring forward does to skip prompt positions, must do the same.
+    """
+    config = model.config.get_text_config()
+    scale = 1.0
+    for name in ("logit_scale", "output_multiplier", "lm_head_multiplier"):
+        value = getattr(config, name, None)
+        if value is not None:
+            scale = float(value)
+            break
+    else:
+        divisor = getattr(config, "logits_scaling", None)
+        if divisor is not None:
+            scale = float(divisor) if config.model_type == "hyperclovax" else 1.0 / float(divisor)
+    cap = getattr(config, "final_logit_softcapping", None)
+    if scale == 1.0 and cap is None:
+        return None
+
+    def postprocess(logits: torch.Tensor) -> torch.Tensor:
+        logits = logits * scale
+        return cap * torch.tanh(logits / cap) if cap is not None else logits
+
+    return postprocess

@@ -1,0 +1,80 @@
+"""What every generation back end takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How replies are sampled.
+
+    Attributes:
+        max_new_tokens: Longest reply, in tokens.
+        stop_token_ids: A reply ends with the first of these; it is part of the reply, since the policy sampled it.
+        temperature: Logits are divided by it. 0 takes the most likely token.
+        top_p: Keep the most likely tokens that together have at least this probability. 1 keeps all.
+        top_k: Keep this many most likely tokens. 0 keeps all.
+
+    Truncation by `top_p` or `top_k` makes the sampled distribution differ from the one the trainer scores, so training
+    leaves both off.
+    """
+
+    max_new_tokens: int
+    stop_token_ids: tuple[int, ...] = ()
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+        if self.temperature < 0:
+            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+        if self.top_k < 0:
+            raise ValueError(f"top_k must not be negative (0 keeps all tokens), got {self.top_k}")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One sampled reply.
+
+    Attributes:
+        ids: The tokens exactly as sampled, the stop token included when one was sampled. Nothing is appended or cut.
+        logprobs: Their log-probabilities under the distribution they were drawn from (temperature and truncation
+            applied), fp32; None if the back end has none. For greedy replies, under the softmax at temperature 1.
+        finish: "stop" if the last token is a stop token, "length" if the reply ran out of tokens.
+    """
+
+    ids: list[int]
+    logprobs: list[float] | None
+    finish: Literal["stop", "length"]
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Anything that answers prompts."""
+
+    def generate(
+        self, prompts: Sequence[list[int]], sampling: SamplingParams, seeds: Sequence[int]
+    ) -> list[Generation]:
+        """Answer every prompt.
+
+        Args:
+            prompts: Token ids, one list a prompt, none empty.
+            sampling: How to sample.
+            seeds: One seed a prompt: the reply is a function of the prompt and its seed, not of its neighbours.
+
+        Returns:
+            One reply a prompt, in order.
+        """
+        ...
