@@ -40,7 +40,7 @@ def make_retriever(spec: str | Mapping[str, Any] | Retriever, passages: Sequence
                 return _named(options.pop("name"), options, passages)
         except TypeError as error:
             raise ValueError(f"bad options in retriever spec {dict(spec)!r}: {error}") from error
-    elif isinstance(spec, Retriever):
+    elif isinstance(spec, Retriever) and not isinstance(spec, type):
         return spec
     raise ValueError(f"unknown retriever {spec!r}; expected {_FORMS}, or an object with search and search_batch")
 

@@ -72,7 +72,7 @@ class Postings:
         return self.documents[span], self.impacts[span]
 
 
-class _Statistics(BM25Okapi):  # type: ignore[misc]
+class _Statistics(BM25Okapi):
     """``BM25Okapi`` whose per-document dictionaries are replaced by one list of triples."""
 
     def _initialize(self, corpus: Iterable[list[str]]) -> Mapping[str, int]:
