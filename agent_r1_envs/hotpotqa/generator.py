@@ -20,8 +20,8 @@ _LEVELS: Final = {8: "easy", 9: "medium", 10: "hard"}
 
 _PLAIN_WORDS: Final = (
     "In which town was the director of the film born Who wrote the novel that is based on singer band made album "
-    "taught founder company Which river flows through where mayor set earlier or released Are and towns in same country a It "
-    "it its by directed written Its formed founded makes The student yes no"
+    "taught founder company Which river flows through where mayor set earlier or released Are and towns in same "
+    "country a It it its by directed written Its formed founded makes The student yes no"
 )
 
 

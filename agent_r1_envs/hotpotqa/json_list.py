@@ -1,0 +1,84 @@
+"""Decodes a JSON list element by element, so that a file of a gigabyte is never held whole."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from agent_r1_envs.errors import DataError
+
+_CHUNK: Final = 1 << 20
+_SPACE: Final = " \t\r\n"
+
+
+class ListReader:
+    """Iterates over the elements of the JSON list that a text file holds.
+
+    Args:
+        path: What errors call the file.
+        file: The open file, at its beginning.
+        chunk: How many characters to read at a time.
+    """
+
+    def __init__(self, path: Path, file: TextIO, chunk: int = _CHUNK) -> None:
+        self._path, self._file, self._chunk = path, file, chunk
+        self._text, self._place = "", 0
+        self._decoder = json.JSONDecoder()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the elements.
+
+        Raises:
+            DataError: The file is no JSON list; the message names the row.
+        """
+        self._expect("[", "at the beginning")
+        number = 0
+        if self._sign() == "]":
+            self._place += 1
+        else:
+            while True:
+                yield self._element(number)
+                if self._expect(",]", f"after row {number}") == "]":
+                    break
+                number += 1
+        if self._sign():
+            raise DataError(f"{self._path}, after row {number}: expected the end of the file, found {self._sign()!r}")
+
+    def _element(self, number: int) -> Any:
+        self._sign()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._place)
+            except (ValueError, RecursionError) as error:
+                if self._more():  # the element may only be cut off by the end of the chunk
+                    continue
+                raise DataError(
+                    f"{self._path}, row {number}: expected a JSON object, found bad JSON: {error}"
+                ) from None
+            if end < len(self._text) or not self._more():  # a number may go on in the next chunk
+                self._place = end
+                return value
+
+    def _expect(self, signs: str, where: str) -> str:
+        sign = self._sign()
+        if not sign or sign not in signs:
+            shown = repr(sign) if sign else "the end of the file"
+            raise DataError(f"{self._path}, {where}: expected {' or '.join(map(repr, signs))}, found {shown}")
+        self._place += 1
+        return sign
+
+    def _sign(self) -> str:
+        """Skip white space and return the next character, without taking it; empty at the end of the file."""
+        while True:
+            while self._place < len(self._text) and self._text[self._place] in _SPACE:
+                self._place += 1
+            if self._place < len(self._text):
+                return self._text[self._place]
+            if not self._more():
+                return ""
+
+    def _more(self) -> bool:
+        # At least as much as is pending, so that an element over many chunks is not scanned once a chunk.
+        chunk = self._file.read(max(self._chunk, len(self._text) - self._place))
+        self._text, self._place = self._text[self._place :] + chunk, 0
+        return bool(chunk)

@@ -1,0 +1,142 @@
+"""Loads questions and corpora from local files in their official formats."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agent_r1_envs.errors import DataError
+from agent_r1_envs.hotpotqa.data import Question
+from agent_r1_envs.hotpotqa.files import read_rows
+from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, detect
+from agent_r1_envs.retrieval import Passage
+from agent_r1_envs.retrieval.contents import parse_contents
+from agent_r1_envs.tasks import TaskSet
+
+# What the files of a split are called, first match wins; shards of a parquet file are read in the order of their names.
+_PATTERNS: Final[dict[str, tuple[str, ...]]] = {
+    "train": (
+        "hotpot_train_v1.1.json",
+        "musique_ans_v1.0_train.jsonl",
+        "train.json",
+        "train.jsonl",
+        "train.parquet",
+        "train-*.parquet",
+    ),
+    "validation": (
+        "hotpot_dev_distractor_v1.json",
+        "hotpot_dev_fullwiki_v1.json",
+        "musique_ans_v1.0_dev.jsonl",
+        "dev.json",
+        "dev.jsonl",
+        "dev.parquet",
+        "validation.json",
+        "validation.jsonl",
+        "validation.parquet",
+        "validation-*.parquet",
+    ),
+    "test": ("test.json", "test.jsonl", "test.parquet", "test-*.parquet"),
+}
+
+
+def load_questions(path: str | Path, *, split: str = "train", data_format: str = "auto") -> TaskSet[Question]:
+    """Load the questions of a file, or of a split's file in a folder.
+
+    Args:
+        path: A file in any of the formats; or a folder that holds files under their official names. A relative path
+            that is not found from here is looked up in the folder that ``AGENT_R1_DATA`` names.
+        split: Which file of a folder; for a single file only the name that the tasks carry.
+        data_format: ``auto``, or one of ``rows.FORMATS`` for files whose fields do not tell.
+
+    Returns:
+        The questions in the order of the file; its content hash is that of the files' bytes.
+
+    Raises:
+        DataError: A missing or damaged file; the message names file, row and field, what was expected and found.
+        ValueError: An unknown format or split.
+        ImportError: The file is parquet and pyarrow is missing; the message has the pip command.
+    """
+    if data_format != "auto" and data_format not in FORMATS:
+        raise ValueError(f"data_format must be auto or one of {', '.join(FORMATS)}; got {data_format!r}")
+    files = _files(resolve(path), split)
+    questions: list[Question] = []
+    places: dict[str, str] = {}
+    for file in files:
+        read = None
+        for row in read_rows(file):
+            # All the rows of a file are of one kind, so the first decides.
+            read = read or READERS[detect(row) if data_format == "auto" else data_format]  # type: ignore[index]
+            question = read(row)
+            if question is None:
+                continue
+            if question.id in places:
+                row.complain("id", f"expected a new id, found {question.id!r} of {places[question.id]} again")
+            places[question.id] = f"{row.unit} {row.number}"
+            questions.append(question)
+    if not questions:
+        raise DataError(f"{', '.join(map(str, files))}: expected questions, found none")
+    dataset = questions[0].dataset
+    return TaskSet(questions, dataset=dataset, split=split, ids=list(places), content_hash=_digest(files))
+
+
+def iter_corpus(path: str | Path) -> Iterator[Passage]:
+    """Yield the passages of a corpus: JSON lines or a JSON list of ``{"title": .., "text": ..}``, or parquet of these.
+
+    A row may have an ``id`` (string or integer); otherwise its position is its id. ``contents`` as in Search-R1's
+    corpora, a quoted title, a line break and a text, is understood too.
+
+    Raises:
+        DataError: As for :func:`load_questions`; also when there is no passage.
+    """
+    file = resolve(path)
+    empty = True
+    for position, row in enumerate(read_rows(file)):
+        empty = False
+        identity = row.values.get("id")
+        id = str(identity) if isinstance(identity, str | int) else str(position)
+        if "contents" in row.values and "text" not in row.values:
+            title, text = parse_contents(row.text("contents"))
+        else:
+            title, text = row.text("title", blank=True), row.text("text", blank=True)
+        yield Passage(id, title, text)
+    if empty:
+        raise DataError(f"{file}: expected passages, found none")
+
+
+def resolve(path: str | Path) -> Path:
+    """Return an existing path, looking into ``AGENT_R1_DATA`` as well.
+
+    Raises:
+        DataError: There is no such file or folder; the message names every place that was tried.
+    """
+    given = Path(path).expanduser()
+    tried = [given]
+    root = os.environ.get("AGENT_R1_DATA")
+    if root and not given.is_absolute():
+        tried.append(Path(root) / given)
+    for candidate in tried:
+        if candidate.exists():
+            return candidate
+    hint = "" if root else "; AGENT_R1_DATA can name a folder to look into"
+    raise DataError(f"no such file or folder: {' or '.join(map(str, tried))}{hint}")
+
+
+def _files(path: Path, split: str) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if split not in _PATTERNS:
+        raise ValueError(f"split must be one of {', '.join(_PATTERNS)}; got {split!r}")
+    for pattern in _PATTERNS[split]:
+        files = sorted(path.glob(pattern))
+        if files:
+            return files
+    raise DataError(f"{path}: expected one of {', '.join(_PATTERNS[split])} for split {split!r}, found none")
+
+
+def _digest(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
