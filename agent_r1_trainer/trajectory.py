@@ -6,13 +6,13 @@ trainer computes (values, advantages, ratios) is indexed by step; tokens only ma
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Literal
 
 __all__ = ["Step", "StopReason", "Trajectory", "discounted_returns"]
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why an episode ended."""
 
     TERMINATED = "terminated"

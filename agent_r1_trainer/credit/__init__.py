@@ -1,7 +1,8 @@
 """Credit assignment: which step earned how much.
 
-`CreditBatch` in, `Credit` out; estimators are pure float64 functions, found by name (`get`). To add one, write a module with
-a function ``(batch, *, gamma, lam) -> Credit``, decorate it with ``@register("name", needs_values=...)`` and import it here.
+`CreditBatch` in, `Credit` out; estimators are pure float64 functions, found by name (`get`). To add one, write a
+module with a function ``(batch, *, gamma, lam) -> Credit``, decorate it with ``@register("name", needs_values=...)``
+and import it here.
 """
 
 from agent_r1_trainer.credit.batch import Credit, CreditBatch

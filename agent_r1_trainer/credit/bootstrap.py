@@ -1,7 +1,7 @@
 """The value after the last step of a trajectory.
 
-A benchmark's turn limit is the end of a finite horizon: its value is 0. Bootstrapping there lets stalling justify itself
-(with ``gamma = 1`` a policy that never answers keeps the value it already believes in).
+A benchmark's turn limit is the end of a finite horizon: its value is 0. Bootstrapping there lets stalling justify
+itself (with ``gamma = 1`` a policy that never answers keeps the value it already believes in).
 """
 
 from collections.abc import Sequence
@@ -46,13 +46,11 @@ def bootstraps(trajectory: Trajectory, mode: Bootstrap = "auto") -> bool:
     return trajectory.stop in _BOOTSTRAPPED[mode]
 
 
-def value_queries(
-    trajectories: Sequence[Trajectory], mode: Bootstrap = "auto"
-) -> tuple[list[int], list[Trajectory]]:
+def value_queries(trajectories: Sequence[Trajectory], mode: Bootstrap = "auto") -> tuple[list[int], list[Trajectory]]:
     """Make the prompts whose values a bootstrap needs into trajectories of one step without a response.
 
-    They go through the same packing as any other (`merge_units`, `collate`), which reads a value at the last prompt token of
-    every step, and have no policy term.
+    They go through the same packing as any other (`merge_units`, `collate`), which reads a value at the last prompt
+    token of every step, and have no policy term.
 
     Returns:
         The positions, in ``trajectories``, of those that are bootstrapped, and one query for each of them, in order.

@@ -1,7 +1,7 @@
 """Advantage estimators by name.
 
-An estimator is a pure function ``(batch, *, gamma, lam) -> Credit``: it reads a `CreditBatch`, draws no random number and
-whitens or normalises as its own definition says, so the trainer never has to know which one it runs.
+An estimator is a pure function ``(batch, *, gamma, lam) -> Credit``: it reads a `CreditBatch`, draws no random number
+and whitens or normalises as its own definition says, so the trainer never has to know which one it runs.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Rewards divided by the running standard deviation of their discounted returns.
 
-Only the scale changes, never the offset: subtracting a mean would make long episodes pay. With it, one learning rate and
-one value weight serve a success reward of 1 and of 10 alike; without it a value head on a shared trunk destroyed the policy
-at a success reward of 10.
+Only the scale changes, never the offset: subtracting a mean would make long episodes pay. With it, one learning rate
+and one value weight serve a success reward of 1 and of 10 alike; without it a value head on a shared trunk destroyed
+the policy at a success reward of 10.
 """
 
 import math
@@ -55,8 +55,8 @@ class Moments:
 class RewardScaler:
     """Keeps the running moments of discounted returns and gives the number to divide rewards by.
 
-    Every rank updates with the same rewards (those of all ranks, gathered) and so holds the same state. Where only moments
-    are gathered, `update_moments` with the ranks' moments in rank order is deterministic too.
+    Every rank updates with the same rewards (those of all ranks, gathered) and so holds the same state. Where only
+    moments are gathered, `update_moments` with the ranks' moments in rank order is deterministic too.
 
     Args:
         gamma: Discount per step: the one of the advantage estimator.
