@@ -1,0 +1,59 @@
+# make demo [SEED=1]   train a tiny policy with StepPO, about 8 minutes on two cores
+# make test            the whole test suite
+# make lint            ruff and mypy
+# make bench           retrieval speed, and the random and expert agents on HotpotQA
+# make clean           remove what these targets made, runs/ excepted
+#
+# Every target makes its virtual environment when there is none. Variables:
+#   PYTHON  an interpreter of version 3.11 or later (default: python3, or a later one that is on the path)
+#   TORCH   what pip installs first, so that a build of your choice is kept: make test TORCH="torch==2.13.0 --index-url ..."
+#   VENV    the folder of the environment (default .venv)
+#   SEED    of the demo (default 0)
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV ?= .venv
+SEED ?= 0
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.agent-r1-installed
+export OMP_NUM_THREADS := 1  # on a few cores, more threads a process make small models slower, not faster
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := test
+
+demo: $(STAMP)
+	$(VENV)/bin/agent-r1 train --preset demo --seed $(SEED) --out runs/demo-$(SEED)
+
+test: $(STAMP)
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+bench: $(STAMP)
+	$(PY) benchmarks/retrieval.py
+	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent random --out runs/bench/hotpotqa-random
+	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent expert --out runs/bench/hotpotqa-expert
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find agent_r1_envs agent_r1_trainer wrappers tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@ok='import sys; sys.exit(sys.version_info < (3, 11))'; \
+	for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3.14; do \
+		if "$$python" -c "$$ok" 2>/dev/null; then \
+			test -x $(PY) || "$$python" -m venv $(VENV) || exit 1; found=1; break; \
+		fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "Python 3.11 or later is needed, and neither $(PYTHON) nor python3.11 to python3.14 is one." >&2; \
+		echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi
+	$(PY) -m pip install --quiet $(TORCH)
+	$(PY) -m pip install --quiet -e '.[train,test]'
+	@touch $@

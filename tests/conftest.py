@@ -1,0 +1,23 @@
+"""Settings of the whole suite."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With CI=true a skipped test is a failure: nobody would notice that it never runs."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") == "true" and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why a run without failures failed."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if os.environ.get("CI") == "true" and skipped:
+        terminalreporter.write_line(f"CI=true: {len(skipped)} skipped tests count as failures", red=True)
