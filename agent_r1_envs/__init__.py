@@ -1,1 +1,72 @@
-"""Text-agent environments for Gymnasium."""
+"""Text-agent environments for Gymnasium.
+
+Importing the package registers its environments::
+
+    import agent_r1_envs
+    import gymnasium
+
+    env = gymnasium.make("AgentR1/HotpotQA-v0")
+
+``gymnasium.make("agent_r1_envs:AgentR1/HotpotQA-v0")`` does both at once. Everything else is imported when it is first
+used, so that the import stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_envs.registration import ENVIRONMENTS, register_environments
+
+if TYPE_CHECKING:
+    from agent_r1_envs.cache import clear_cache
+    from agent_r1_envs.core import AgentEnv, Outcome, Score
+    from agent_r1_envs.errors import DataError, ResetNeeded, SnapshotError, ToolError
+    from agent_r1_envs.snapshots import Snapshot, restore, snapshot
+    from agent_r1_envs.spaces import FreeText, Messages
+    from agent_r1_envs.tasks import TaskSet
+    from agent_r1_envs.tools import BaseTool, Tool, ToolEnv, ToolResult
+
+__all__ = [
+    "ENVIRONMENTS",
+    "AgentEnv",
+    "BaseTool",
+    "DataError",
+    "FreeText",
+    "Messages",
+    "Outcome",
+    "ResetNeeded",
+    "Score",
+    "Snapshot",
+    "SnapshotError",
+    "TaskSet",
+    "Tool",
+    "ToolEnv",
+    "ToolError",
+    "ToolResult",
+    "clear_cache",
+    "restore",
+    "snapshot",
+]
+
+_HOME = {
+    "cache": ["clear_cache"],
+    "core": ["AgentEnv", "Outcome", "Score"],
+    "errors": ["DataError", "ResetNeeded", "SnapshotError", "ToolError"],
+    "snapshots": ["Snapshot", "restore", "snapshot"],
+    "spaces": ["FreeText", "Messages"],
+    "tasks": ["TaskSet"],
+    "tools": ["BaseTool", "Tool", "ToolEnv", "ToolResult"],
+}
+_MODULES = {name: module for module, names in _HOME.items() for name in names}
+
+register_environments()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name where it is first used (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

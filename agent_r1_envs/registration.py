@@ -1,0 +1,50 @@
+"""The environments of this package and their ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium
+
+__all__ = ["ENVIRONMENTS", "Registration", "register_environments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One id.
+
+    Attributes:
+        id: What ``gymnasium.make`` takes. Its version is raised when an observation, a reward or an embedded panel
+            changes.
+        entry_point: ``"module:class"``, imported by the first ``make``.
+        max_episode_steps: The benchmark's turn limit.
+        summary: The environment in one line.
+        extra: The extra of the distribution that it needs, ``""`` for none.
+    """
+
+    id: str
+    entry_point: str
+    max_episode_steps: int
+    summary: str
+    extra: str = ""
+
+
+ENVIRONMENTS: tuple[Registration, ...] = (
+    Registration(
+        id="AgentR1/HotpotQA-v0",
+        entry_point="agent_r1_envs.hotpotqa.env:HotpotQAEnv",
+        max_episode_steps=5,
+        summary="Answer multi-hop questions by searching an encyclopedia.",
+    ),
+)
+
+
+def register_environments() -> None:
+    """Register every id with Gymnasium; ids that are registered already stay as they are."""
+    for environment in ENVIRONMENTS:
+        if environment.id not in gymnasium.registry:
+            gymnasium.register(
+                id=environment.id,
+                entry_point=environment.entry_point,
+                max_episode_steps=environment.max_episode_steps,
+            )
