@@ -17,7 +17,7 @@ def test_okapi_by_name() -> None:
 
 def test_url() -> None:
     retriever = make_retriever({"url": "http://127.0.0.1:9/retrieve", "timeout": 3})
-    assert isinstance(retriever, HttpRetriever) and retriever.timeout == 3
+    assert isinstance(retriever, HttpRetriever) and retriever.endpoint.timeout == 3
 
 
 def test_path(tmp_path: Any) -> None:

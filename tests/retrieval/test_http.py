@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_r1_envs.retrieval import OkapiRetriever, Passage, Retriever, make_retriever
+from agent_r1_envs.retrieval import HttpRetriever, OkapiRetriever, Passage, RetrievalError, Retriever, make_retriever
 from agent_r1_envs.retrieval.contents import format_contents
-from agent_r1_envs.retrieval.http import HttpRetriever, RetrievalError
 
 PASSAGES = [Passage("a", "Lorin", "A town on the Vess."), Passage("b", "Vess", "A river."), Passage("c", "", "Bees.")]
 Reply = tuple[int, bytes]
@@ -109,7 +108,7 @@ def test_passing_failures_are_tried_again(server: Server, status: int) -> None:
 def test_a_lasting_failure_names_the_address_and_a_way_out(server: Server) -> None:
     server.script = [lambda: (500, b"out of memory")] * 9
     with pytest.raises(
-        RetrievalError, match=r"127\.0\.0\.1:\d+/retrieve failed 4 times.*500.*out of memory.*Start the"
+        RetrievalError, match=r"127\.0\.0\.1:\d+/retrieve failed 4 times.*500.*out of memory.*Start a retrieval server"
     ):
         client(server).search("town", 1)
     assert len(server.requests) == 4
