@@ -9,6 +9,7 @@ from agent_r1_envs.errors import DataError
 
 _CHUNK: Final = 1 << 20
 _SPACE: Final = " \t\r\n"
+_ENDS: Final = ("", ",", "]")
 
 
 class ListReader:
@@ -55,7 +56,8 @@ class ListReader:
                 raise DataError(
                     f"{self._path}, row {number}: expected a JSON object, found bad JSON: {error}"
                 ) from None
-            if end < len(self._text) or not self._more():  # a number may go on in the next chunk
+            # A number may go on in the next chunk; what ends an element is a sign of the list.
+            if self._text[end : end + 1].strip(_SPACE) in _ENDS and end < len(self._text) or not self._more():
                 self._place = end
                 return value
 

@@ -1,0 +1,39 @@
+"""The streaming reader against the whole-file parser, cut at every place."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_r1_envs.errors import DataError
+from agent_r1_envs.hotpotqa.json_list import ListReader
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
+def test_equals_json_loads_whatever_the_chunks(values: list[Any], indent: int | None, chunk: int) -> None:
+    text = "\n" + json.dumps(values, indent=indent) + " "
+    assert list(ListReader(Path("x.json"), io.StringIO(text), chunk)) == values
+
+
+@given(st.text(alphabet='[]{},:"1e-. a', max_size=30), st.integers(1, 4))
+def test_raises_only_data_errors_and_only_where_json_does(text: str, chunk: int) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        expected = None
+    reader = ListReader(Path("x.json"), io.StringIO(text), chunk)
+    if isinstance(expected, list):
+        assert list(reader) == expected
+    else:
+        with pytest.raises(DataError, match=r"^x\.json"):
+            list(reader)
