@@ -1,0 +1,136 @@
+"""Observations to prompt ids, token in, token out."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_r1_trainer.prompts.glue import glue_ids, glue_text
+from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
+from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["HistoryThinking", "Observation", "PromptBuilder"]
+
+HistoryThinking = Literal["keep", "strip"]
+Observation = str | Sequence[Message] | Sequence[int]
+
+
+class PromptBuilder:
+    """Builds the prompts of one episode.
+
+    A response is a list of sampled ids, and it stays that list: it is never decoded and encoded again, nothing is cut
+    from it and nothing is added to it. So when a conversation goes on, the new prompt is the old prompt's ids, the
+    response's ids, and the ids of what follows. Only where the context was rewritten is it rendered afresh.
+
+    * ``history_thinking="keep"``: a prompt continues the last one if its messages are the last messages, then the
+    message of the
+      reply, then new ones, told by identity: the same message objects, and a reply message whose content *is* the reply
+      that was given to `next` (equal text may be a coincidence; a wrapper that rewrites a message makes a new object).
+      Anything else is rendered afresh, as the chat template renders it.
+    * ``history_thinking="strip"``: the thinking is taken out of all earlier replies and the messages are rendered
+    afresh every turn.
+
+    An observation is a list of chat messages (of an env with a history wrapper), a plain string (one user message and
+    no history), or token ids (taken as they are).
+
+    Args:
+        tokenizer: The policy's tokenizer. Without a chat template the plain `PLAIN_TEMPLATE` is used, with a warning.
+        chat_template_kwargs: Passed to the template: ``tools``, ``enable_thinking``, ``chat_template``, ...
+        history_thinking: What happens to the thinking of earlier replies.
+
+    Raises:
+        ValueError: Unknown ``history_thinking``.
+    """
+
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        *,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        history_thinking: HistoryThinking = "keep",
+    ) -> None:
+        if history_thinking not in ("keep", "strip"):
+            raise ValueError(f"history_thinking must be 'keep' or 'strip', got {history_thinking!r}")
+        self.history_thinking = history_thinking
+        self._renderer = ChatRenderer(tokenizer, chat_template_kwargs)
+        self._messages: list[Message] | None = None
+        self._prompt_ids: list[int] | None = None
+
+    def first(self, observation: Observation) -> list[int]:
+        """Return the prompt of the first step of an episode; whatever came before is forgotten.
+
+        Raises:
+            PromptError: The chat template refuses the messages, or the observation is empty.
+        """
+        messages = _as_messages(observation)
+        ids = _as_ids(observation) if messages is None else self._render(messages)
+        self._messages, self._prompt_ids = messages, ids
+        return list(ids)
+
+    def next(self, observation: Observation, reply: str, response_ids: Sequence[int]) -> tuple[list[int], bool]:
+        """Return the prompt of the next step.
+
+        Args:
+            observation: What the env returned for the reply.
+            reply: The very string object that was passed to ``env.step``.
+            response_ids: The ids that were sampled for it.
+
+        Returns:
+            The prompt's ids, and whether they start with the last prompt's ids followed by ``response_ids``.
+
+        Raises:
+            PromptError: The chat template refuses the messages.
+            RuntimeError: `first` was not called.
+        """
+        if self._prompt_ids is None:
+            raise RuntimeError("call first() before next()")
+        messages = _as_messages(observation)
+        history = [*self._prompt_ids, *response_ids]
+        if messages is None:
+            ids = _as_ids(observation)
+        else:
+            glue = self._glue(messages, reply, response_ids)
+            ids = self._render(messages) if glue is None else history + glue
+        self._messages, self._prompt_ids = messages, ids
+        return list(ids), ids[: len(history)] == history
+
+    def _glue(self, messages: list[Message], reply: str, response_ids: Sequence[int]) -> list[int] | None:
+        """Ids after the response where the messages continue the last ones, else None."""
+        if self.history_thinking == "strip" or self._messages is None:
+            return None
+        if not _continues(self._messages, messages, reply):
+            return None
+        count = len(self._messages)
+        text = glue_text(self._renderer, messages[:count], messages[count + 1 :])
+        return None if text is None else glue_ids(self._renderer, text, response_ids)
+
+    def _render(self, messages: list[Message]) -> list[int]:
+        if self.history_thinking == "strip" and any(message.get("role") == "assistant" for message in messages):
+            opened = leaves_thinking_open(self._renderer.text(messages))
+            return self._renderer.ids(strip_messages(messages, opened))
+        return self._renderer.ids(messages)
+
+
+def _continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> bool:
+    """Say whether ``new`` is ``old``, the message of the reply, and more."""
+    count = len(old)
+    if len(new) <= count or any(a is not b for a, b in zip(old, new, strict=False)):
+        return False
+    message = new[count]
+    return message.get("role") == "assistant" and message.get("content") is reply
+
+
+def _as_messages(observation: Observation) -> list[Message] | None:
+    """Messages of an observation, None if it is token ids."""
+    if isinstance(observation, str):
+        return [{"role": "user", "content": observation}]
+    if not observation:
+        raise PromptError("an observation of no messages and no ids makes no prompt")
+    if isinstance(observation[0], Mapping):
+        return list(observation)  # type: ignore[arg-type]
+    return None
+
+
+def _as_ids(observation: Observation) -> list[int]:
+    return [int(token) for token in observation]  # type: ignore[arg-type]

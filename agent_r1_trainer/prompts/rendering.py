@@ -1,0 +1,88 @@
+"""Messages to text and ids through the tokenizer's chat template."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["PLAIN_TEMPLATE", "ChatRenderer", "Message", "PromptError"]
+
+Message = Mapping[str, Any]
+"""A chat message: at least ``role`` and ``content``."""
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ message['role'] + ': ' + message['content'] }}"
+    "{% if message['role'] == 'assistant' and eos_token is defined %}{{ eos_token }}{% endif %}"
+    "{{ '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+)
+"""Used where the tokenizer has no chat template: a ``role: content`` line a message, replies closed by the end token."""
+
+
+class PromptError(ValueError):
+    """The chat template cannot render the messages that the environment and its wrappers gave."""
+
+
+class ChatRenderer:
+    """Renders and encodes messages exactly as ``tokenizer.apply_chat_template`` does.
+
+    Args:
+        tokenizer: Any transformers tokenizer.
+        chat_template_kwargs: Passed to every rendering: ``tools``, ``enable_thinking``, ``chat_template`` (to replace
+            the tokenizer's own, for example by its training form), ...
+    """
+
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", chat_template_kwargs: Mapping[str, Any] | None = None
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.kwargs = dict(chat_template_kwargs or {})
+        if not self.kwargs.get("chat_template") and not getattr(tokenizer, "chat_template", None):
+            warnings.warn(
+                f"{type(tokenizer).__name__} has no chat template; using plain 'role: content' lines. Set "
+                "tokenizer.chat_template, or pass chat_template_kwargs={'chat_template': ...}",
+                stacklevel=3,
+            )
+            self.kwargs["chat_template"] = PLAIN_TEMPLATE
+        self.special_ids = special_ids(tokenizer)
+
+    def text(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
+        """Render messages to text.
+
+        Raises:
+            PromptError: The template refuses them (many do if roles do not alternate, or for a role they do not know).
+        """
+        try:
+            rendered = self.tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=generation_prompt,
+                **self.kwargs,
+            )
+        except Exception as error:  # jinja's errors, and whatever a template's own expressions raise
+            roles = ", ".join(str(message.get("role")) for message in messages)
+            raise PromptError(f"the chat template cannot render messages of roles [{roles}]: {error}") from error
+        assert isinstance(rendered, str)
+        return rendered
+
+    def encode(self, text: str) -> list[int]:
+        """Encode rendered text; special tokens are those that the text spells out."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return list(ids)
+
+    def ids(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of the messages with the generation prompt: ``apply_chat_template(..., add_generation_prompt=True)``."""
+        return self.encode(self.text(messages))
+
+
+def special_ids(tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
+    """Ids of the tokenizer's special tokens: those among which a turn-end id can be."""
+    ids = set(tokenizer.all_special_ids)
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    ids.update(number for number, token in added.items() if getattr(token, "special", False))
+    ids.discard(tokenizer.unk_token_id)
+    return frozenset(ids)
