@@ -90,7 +90,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         ValueError: If an argument is out of its range.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
     max_action_length: int = 65_536
     """Longer actions are refused unread."""
 
@@ -119,7 +119,8 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._turn = 0
         self._begun = False  # whether there is an episode, running or ended
         self._running = False
-        self._observation = ""
+        self.last_observation = ""
+        """What the env said last, for :meth:`render` and for people."""
 
     # Hooks of a subclass
 
@@ -193,11 +194,11 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
             self._position = self._sampler.draw(lambda: self.np_random)
         self._begun = self._running = False  # a failure in _begin must not leave half an episode
         self._turn = 0
-        self._observation = clean(self._begin(), self._max_length)
+        self.last_observation = clean(self._begin(), self._max_length)
         self._begun = self._running = True
         info = self._info(self._reset_info())
         info["protocol"] = self._full_protocol()
-        return self._observation, info
+        return self.last_observation, info
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carry out one action.
@@ -214,19 +215,19 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._turn += 1
         reason = self._why_refused(action)
         outcome = self._act(str(action)) if reason is None else self._refuse(reason)
-        self._observation = clean(outcome.observation, self._max_length)
+        self.last_observation = clean(outcome.observation, self._max_length)
         self._running = not outcome.terminated
         info = self._info(outcome.info)
         if outcome.invalid is not None:
             info["invalid_action"] = clean(outcome.invalid)
-        return self._observation, float(outcome.reward), bool(outcome.terminated), False, info
+        return self.last_observation, float(outcome.reward), bool(outcome.terminated), False, info
 
     def render(self) -> str | None:
         """Return the episode so far as text, or None without a render mode."""
         if self.render_mode is None:
             logger.warn("render() needs a render mode: gymnasium.make(..., render_mode='ansi')")
             return None
-        return f"[{self.task_id}, turn {self._turn}]\n{self._observation}"
+        return f"[{self.task_id}, turn {self._turn}]\n{self.last_observation}"
 
     # State
 
@@ -264,6 +265,8 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
     def get_state(self) -> dict[str, Any]:
         """Return the whole state of the episode as picklable data that later steps do not change.
 
+        An invalid action changes nothing in it but ``"turn"``.
+
         Raises:
             ResetNeeded: If no episode has begun.
         """
@@ -274,7 +277,6 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
             "task_id": self.task_id,
             "turn": self._turn,
             "running": self._running,
-            "observation": self._observation,
             "rng": None if self._np_random is None else copy.deepcopy(self._np_random.bit_generator.state),
             "seed": self._np_random_seed,
             "sampler": self._sampler.get_state(),
@@ -294,7 +296,6 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
             )
         self._position = self.tasks.index_of(state["task_id"])
         self._turn = state["turn"]
-        self._observation = state["observation"]
         self._np_random = None if state["rng"] is None else _generator(state["rng"])
         self._np_random_seed = state["seed"]
         self._sampler.set_state(state["sampler"])
@@ -366,9 +367,9 @@ class SpecArguments(dict[str, Any]):
 
 
 def _copy_data(value: Any) -> Any:
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {key: _copy_data(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         return type(value)(map(_copy_data, value))
     return value
 

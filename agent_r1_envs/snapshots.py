@@ -4,8 +4,8 @@
     env.step("search[a]")
     restore(env, saved)  # as if nothing had happened
 
-A snapshot is data: it can be pickled and restored into another env of the same make, in another process as well, so a tree
-search need not replay episodes from their reset.
+A snapshot is data: it can be pickled and restored into another env of the same make, in another process as well, so a
+tree search need not replay episodes from their reset.
 """
 
 from __future__ import annotations
@@ -52,12 +52,16 @@ class Snapshot:
     """The state of an env and its wrappers.
 
     Attributes:
-        env: State of the env itself, with the panel's hash, the task, the turn and the random generator.
-        wrappers: Name and state of each wrapper, from the outermost in; None for one without a state.
+        state: State of the env itself, with the panel's hash, the task, the turn and the random generator.
+        observation: What the env said last.
+        wrappers: The state of each wrapper, from the outermost in; None for one without a state.
+        layers: The classes of the stack, the env's own last.
     """
 
-    env: dict[str, Any]
-    wrappers: tuple[tuple[str, Any], ...]
+    state: dict[str, Any]
+    observation: str
+    wrappers: tuple[Any, ...]
+    layers: tuple[str, ...]
 
 
 def snapshot(env: gymnasium.Env[Any, Any]) -> Snapshot:
@@ -72,7 +76,8 @@ def snapshot(env: gymnasium.Env[Any, Any]) -> Snapshot:
         ResetNeeded: If no episode has begun.
     """
     wrappers, base = _layers(env)
-    return Snapshot(base.get_state(), tuple((_name(wrapper), _get_state(wrapper)) for wrapper in wrappers))
+    states = tuple(_get_state(wrapper) for wrapper in wrappers)
+    return Snapshot(base.get_state(), base.last_observation, states, _names(wrappers, base))
 
 
 def restore(env: gymnasium.Env[Any, Any], saved: Snapshot) -> None:
@@ -86,12 +91,14 @@ def restore(env: gymnasium.Env[Any, Any], saved: Snapshot) -> None:
         SnapshotError: If the env has another panel or other wrappers; then nothing has changed.
     """
     wrappers, base = _layers(env)
-    names = [_name(wrapper) for wrapper in wrappers]
-    expected = [name for name, _ in saved.wrappers]
-    if names != expected:
-        raise SnapshotError(f"the snapshot was taken through the wrappers {expected}, this env has {names}")
-    base.set_state(saved.env)
-    for wrapper, (_, state) in zip(wrappers, saved.wrappers, strict=True):
+    layers = _names(wrappers, base)
+    if layers != saved.layers:
+        raise SnapshotError(
+            f"the snapshot was taken of {' around '.join(saved.layers)}, not of {' around '.join(layers)}"
+        )
+    base.set_state(saved.state)
+    base.last_observation = saved.observation
+    for wrapper, state in zip(wrappers, saved.wrappers, strict=True):
         _set_state(wrapper, copy.deepcopy(state))
 
 
@@ -115,8 +122,12 @@ def _unwrap(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Wrapper]:
         env = env.env
 
 
-def _name(wrapper: gymnasium.Wrapper) -> str:
-    return f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
+def _name(env: gymnasium.Env[Any, Any]) -> str:
+    return f"{type(env).__module__}.{type(env).__qualname__}"
+
+
+def _names(wrappers: list[gymnasium.Wrapper], base: AgentEnv[Any]) -> tuple[str, ...]:
+    return tuple(map(_name, [*wrappers, base]))
 
 
 def _takes_part(wrapper: gymnasium.Wrapper) -> bool:

@@ -102,13 +102,16 @@ class Tool:
 
     @property
     def usage(self) -> str:
-        """How to call the tool, in one line."""
-        properties = self._arguments.schema["properties"]
+        """How to call the tool, in its shortest form."""
         if self.primary is not None:
             return f"{self.name}[{self.primary}]"
-        if not properties:
-            return f"{self.name}[]"
-        return json.dumps({"name": self.name, "arguments": dict.fromkeys(properties, "...")})
+        return self.json_usage if self._arguments.schema["properties"] else f"{self.name}[]"
+
+    @property
+    def json_usage(self) -> str:
+        """How to call the tool in JSON, a form that most action formats share."""
+        arguments = dict.fromkeys(self._arguments.schema["properties"], "...")
+        return json.dumps({"name": self.name, "arguments": arguments}, ensure_ascii=False)
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Check a model's arguments and convert them to the function's types.

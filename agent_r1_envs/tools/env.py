@@ -83,20 +83,19 @@ class ToolEnv(AgentEnv[TaskT]):
         return {"tools": [tool.schema for tool in self._shown_tools], "calls": []}
 
     def _refuse(self, reason: str) -> Outcome:
-        usage = " or ".join(tool.usage for tool in self._shown_tools)
-        how = f"Write one call a line, at most {self.max_calls}: {usage}; or JSON: {self._json_example()}"
-        return Outcome(f"Invalid action: {reason}.\n{how}", invalid=reason, info={"calls": []})
+        return Outcome(f"Invalid action: {reason}.", invalid=reason, info={"calls": []})
 
-    def _json_example(self) -> str:
-        tool = self._shown_tools[0]
-        arguments = ", ".join(f'"{name}": ...' for name in tool.parameters["properties"])
-        return f'{{"name": "{tool.name}", "arguments": {{{arguments}}}}}'
+    def _refuse_syntax(self, reason: str) -> Outcome:
+        """Refuse text that this env tried to read itself, and show the forms that it can read."""
+        forms = " or ".join(tool.usage for tool in self._shown_tools)
+        how = f"Write one call a line, at most {self.max_calls}: {forms}; or JSON: {self._shown_tools[0].json_usage}"
+        return Outcome(f"Invalid action: {reason}.\n{how}", invalid=reason, info={"calls": []})
 
     def _act(self, action: str) -> Outcome:
         try:
             calls = parse_calls(action, self.tools, max_calls=self.max_calls)
         except CallSyntaxError as error:
-            return self._refuse(str(error))
+            return self._refuse_syntax(str(error))
         answers = [call.name for call in calls if call.name in self._answer_aliases]
         if not answers:
             return self._run(calls)
@@ -150,7 +149,7 @@ class ToolEnv(AgentEnv[TaskT]):
         try:
             return tool, tool.check(call.arguments)
         except ToolError as failure:
-            raise ToolError(f"{tool.name}: {failure}; write {tool.usage}") from None
+            raise ToolError(f"{tool.name}: {failure}; write {tool.json_usage}") from None
 
 
 def _answer_tool(name: str) -> Tool:
