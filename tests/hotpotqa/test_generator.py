@@ -147,9 +147,8 @@ def test_name_words_belong_to_one_pool() -> None:
 
 
 def test_the_vocabulary_is_closed_and_small() -> None:
-    used = {
-        word for split in SPLITS for row in panel(split) for text in texts(row) for word in re.findall(r"\w+", text)
-    }
+    everything = [text for split in SPLITS for row in panel(split) for text in texts(row)]
+    used = {word for text in everything for word in re.findall(r"\w+", text)}
     assert used == set(vocabulary())
     assert len(vocabulary()) <= 600
     assert {sign for text in everything for sign in re.findall(r"[^\w\s]", text)} == {".", ",", "?"}

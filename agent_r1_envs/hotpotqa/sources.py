@@ -1,0 +1,103 @@
+"""Where questions and passages come from: embedded or local data, a task's own paragraphs or a whole corpus."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_r1_envs.cache import load_once, make_once
+from agent_r1_envs.hotpotqa.data import Question
+from agent_r1_envs.hotpotqa.embedded import load_panel
+from agent_r1_envs.hotpotqa.generator import PANEL
+from agent_r1_envs.hotpotqa.loading import iter_corpus, load_questions, resolve
+from agent_r1_envs.retrieval import Passage, Retriever, make_retriever
+from agent_r1_envs.tasks import TaskSet
+
+Retrieval = Literal["distractor", "corpus"]
+RetrieverSpec = str | Mapping[str, Any] | Retriever
+
+
+def load_tasks(split: str, data: str | Path | None, data_format: str) -> TaskSet[Question]:
+    """Return the questions of a split, embedded or from ``data``, loaded once per process.
+
+    Raises:
+        ValueError: There is no such split or format.
+        DataError: A file is missing or damaged.
+    """
+    if split not in PANEL:
+        raise ValueError(f"split must be one of {', '.join(PANEL)}; got {split!r}")
+    if data is None:
+        if data_format != "auto":
+            raise ValueError(f"data_format={data_format!r} needs data=, a local path; the embedded data have no format")
+        return load_panel(split)
+
+    def load(path: Path) -> TaskSet[Question]:
+        return load_questions(path, split=split, data_format=data_format)
+
+    return load_once(resolve(data), load, key=(split, data_format))
+
+
+def has_own_index(spec: RetrieverSpec) -> bool:
+    """Tell whether a retriever brings its own corpus: a server, a saved index or a live object."""
+    return not isinstance(spec, str) and not (isinstance(spec, Mapping) and "name" in spec)
+
+
+def check_retrieval(tasks: TaskSet[Question], retrieval: str, retriever: RetrieverSpec, corpus: Any) -> None:
+    """Raise ValueError for a combination that cannot work, and say which one does."""
+    if retrieval not in ("distractor", "corpus"):
+        raise ValueError(f"retrieval must be 'distractor' or 'corpus'; got {retrieval!r}")
+    own = has_own_index(retriever)
+    if retrieval == "distractor":
+        if own:
+            raise ValueError(f"retriever={retriever!r} searches a corpus of its own: pass retrieval='corpus'")
+        if corpus is not None:
+            raise ValueError("corpus= is searched only with retrieval='corpus'")
+        if not any(question.paragraphs for question in tasks):
+            raise ValueError(
+                f"the questions of {tasks.dataset!r} come without paragraphs: pass retrieval='corpus' with corpus= or "
+                "a retriever that has an index"
+            )
+    elif own and corpus is not None:
+        raise ValueError(f"retriever={retriever!r} has a corpus of its own: leave out corpus=")
+
+
+def corpus_retriever(tasks: TaskSet[Question], retriever: RetrieverSpec, corpus: str | Path | None) -> Retriever:
+    """Return the retriever over a corpus file, or over all paragraphs of the tasks; built once per process.
+
+    Raises:
+        ValueError: The retriever's form is unknown, or there is nothing to search.
+        DataError: The corpus is missing or damaged.
+    """
+    if has_own_index(retriever):
+        return make_retriever(retriever, None)
+    key = json.dumps(retriever, sort_keys=True)
+    if corpus is not None:
+
+        def index(path: Path) -> Retriever:
+            return _index(retriever, iter_corpus(path))
+
+        return load_once(resolve(corpus), index, key=key)
+    if not any(question.paragraphs for question in tasks):
+        raise ValueError(
+            f"the questions of {tasks.dataset!r} come without paragraphs: pass corpus= or a retriever with an index"
+        )
+    return make_once(("hotpotqa corpus", tasks.content_hash, key), lambda: _index(retriever, all_paragraphs(tasks)))
+
+
+def own_passages(question: Question) -> list[Passage]:
+    """Return a task's own paragraphs; an id is the position in the context."""
+    return [paragraph.passage(str(position)) for position, paragraph in enumerate(question.paragraphs)]
+
+
+def all_paragraphs(tasks: Iterable[Question]) -> list[Passage]:
+    """Return the distinct paragraphs of all tasks, in the order of their first appearance."""
+    distinct: dict[tuple[str, str], Passage] = {}
+    for question in tasks:
+        for paragraph in question.paragraphs:
+            passage = paragraph.passage(str(len(distinct)))
+            distinct.setdefault((passage.title, passage.text), passage)
+    return list(distinct.values())
+
+
+def _index(retriever: RetrieverSpec, passages: Iterable[Passage]) -> Retriever:
+    return make_retriever(retriever, passages if isinstance(passages, list) else list(passages))
