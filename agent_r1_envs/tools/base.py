@@ -87,7 +87,7 @@ class Tool:
             '42'
         """
         description, arguments = parse_docstring(function.__doc__)
-        return Tool(name or function.__name__, description, function, arguments)
+        return Tool(function.__name__ if name is None else name, description, function, arguments)
 
     @property
     def parameters(self) -> dict[str, Any]:
