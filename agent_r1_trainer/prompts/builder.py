@@ -64,7 +64,11 @@ class PromptBuilder:
             PromptError: The chat template refuses the messages, or the observation is empty.
         """
         messages = _as_messages(observation)
-        ids = _as_ids(observation) if messages is None else self._render(messages)
+        if messages is None:
+            ids = _as_ids(observation)
+        else:
+            self._renderer.check_roles(messages)
+            ids = self._render(messages)
         self._messages, self._prompt_ids = messages, ids
         return list(ids)
 
@@ -90,6 +94,7 @@ class PromptBuilder:
         if messages is None:
             ids = _as_ids(observation)
         else:
+            self._renderer.check_roles(messages)
             glue = self._glue(messages, reply, response_ids)
             ids = self._render(messages) if glue is None else history + glue
         self._messages, self._prompt_ids = messages, ids

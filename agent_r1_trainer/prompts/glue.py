@@ -9,7 +9,7 @@ all.
 
 from collections.abc import Sequence
 
-from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
+from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError, unused_word
 
 __all__ = ["glue_ids", "glue_text", "turn_end"]
 
@@ -25,7 +25,7 @@ def glue_text(renderer: ChatRenderer, before: Sequence[Message], after: Sequence
     Returns:
         The text, or None where the template cannot say: it refuses the marker, drops the reply, or repeats it.
     """
-    marker = _marker(before, after)
+    marker = unused_word([*before, *after])
     try:
         text = renderer.text([*before, {"role": "assistant", "content": marker}, *after])
     except PromptError:
@@ -61,15 +61,6 @@ def turn_end(renderer: ChatRenderer, ids: Sequence[int]) -> int | None:
         if str(renderer.tokenizer.decode([token])).strip():
             return None
     return None
-
-
-def _marker(before: Sequence[Message], after: Sequence[Message]) -> str:
-    """A word that occurs in none of the messages and that no template trims or splits."""
-    everything = repr([*before, *after])
-    marker = "REPLYGOESHERE"
-    while marker in everything:
-        marker += "X"
-    return marker
 
 
 def _encode_inside(renderer: ChatRenderer, text: str) -> list[int]:

@@ -20,7 +20,7 @@ PLAIN_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
 )
-"""Used where the tokenizer has no chat template: a ``role: content`` line a message, replies closed by the end token."""
+"""Used where the tokenizer has no chat template: ``role: content`` lines, replies closed by the end token."""
 
 
 class PromptError(ValueError):
@@ -49,6 +49,7 @@ class ChatRenderer:
             )
             self.kwargs["chat_template"] = PLAIN_TEMPLATE
         self.special_ids = special_ids(tokenizer)
+        self._checked_roles: set[str] = set()
 
     def text(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
         """Render messages to text.
@@ -69,6 +70,26 @@ class ChatRenderer:
         assert isinstance(rendered, str)
         return rendered
 
+    def check_roles(self, messages: Sequence[Message]) -> None:
+        """Make sure that the template shows messages of every role: some silently drop roles that they do not know.
+
+        Each role is tried once, by rendering the messages with a marker as the content of one that has it.
+
+        Raises:
+            PromptError: The content of some message does not get into the prompt.
+        """
+        for index, message in enumerate(messages):
+            role = str(message.get("role"))
+            if role in self._checked_roles or not isinstance(message.get("content"), str):
+                continue
+            marker = unused_word(messages)
+            if marker not in self.text([*messages[:index], {**message, "content": marker}, *messages[index + 1 :]]):
+                raise PromptError(
+                    f"the chat template drops messages of role {role!r}, so the model would never see them; choose a "
+                    "role that it knows (for example observation_role='user') or another template"
+                )
+            self._checked_roles.add(role)
+
     def encode(self, text: str) -> list[int]:
         """Encode rendered text; special tokens are those that the text spells out."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -77,6 +98,15 @@ class ChatRenderer:
     def ids(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the messages with the generation prompt: ``apply_chat_template(..., add_generation_prompt=True)``."""
         return self.encode(self.text(messages))
+
+
+def unused_word(messages: Sequence[Message]) -> str:
+    """Return a word that occurs in none of the messages and that no template trims or splits."""
+    everything = repr(messages)
+    word = "PLACEHOLDER"
+    while word in everything:
+        word += "X"
+    return word
 
 
 def special_ids(tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
