@@ -100,7 +100,9 @@ def test_never_raises_anything_else(text, complete):
         assert str(error)
 
 
-@pytest.mark.parametrize("piece", ["[", "{'a':", "'", '"', "\\", " ", "\n", "1", "{'a", "',", "]", "{'k': [' \\\\", "-", "'\\'"])
+@pytest.mark.parametrize(
+    "piece", ["[", "{'a':", "'", '"', "\\", " ", "\n", "1", "{'a", "',", "]", "{'k': [' \\\\", "-", "'\\'"]
+)
 def test_takes_linear_time(piece):
     start = time.perf_counter()
     for text in (piece * (1_000_000 // len(piece)), "{'a': [" + piece * (1_000_000 // len(piece))):

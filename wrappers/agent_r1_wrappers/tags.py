@@ -4,7 +4,7 @@ Two rules make writing invertible without touching what models normally write:
 
 * A tag inside the text gets a backslash after its ``<`` (``<\/action>``), and one that has backslashes gets one more.
   Reading takes one away.
-* White space around the text is dropped, unless the tag says ``xml:space="preserve"``, as writing does where it matters.
+* White space around the text is dropped unless the tag says ``xml:space="preserve"``. Writing says so where it matters.
 """
 
 import re
@@ -94,7 +94,9 @@ class Tags:
     def _tags(self, reply: str) -> Iterator[_Tag]:
         for match in self._pattern.finditer(reply):
             if not match[1]:  # no backslash
-                yield _Tag(self._canonical[match[3].lower()], bool(match[2]), bool(match[4]), match.start(), match.end())
+                yield _Tag(
+                    self._canonical[match[3].lower()], bool(match[2]), bool(match[4]), match.start(), match.end()
+                )
 
     def _after_thinking(self, reply: str) -> list[_Tag]:
         """Return the command tags behind the first closed thinking; a template may have opened it in the prompt."""

@@ -1,0 +1,110 @@
+"""The base of action formats: wrappers that read a model's reply and pass a command on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.spaces import FreeText
+from agent_r1_envs.tools import Tool
+from agent_r1_wrappers.order import require_text
+
+INSTRUCTION_KEY = "format_instruction"
+REPLY_LENGTH = 262_144
+
+
+class ActionFormat(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs, ABC):
+    """Reads the command out of a reply, and writes a reply that holds a command.
+
+    A subclass implements :meth:`parse` and :meth:`format`, with ``parse(format(command)) == command``, and
+    :meth:`instruction`, which tells the model how to reply: reset has it in ``info["format_instruction"]``, from where
+    ``AppendHistory`` takes it into the system message. The command that the env got is in ``info["action"]`` of step.
+
+    A reply without a valid command goes on as :class:`~agent_r1_envs.actions.MalformedAction` and is reported in
+    ``info["invalid_action"]``. An env that is no :class:`~agent_r1_envs.core.AgentEnv` gets it as a plain string, and
+    what it does then is up to it.
+
+    Args:
+        env: An env with text observations and actions.
+        instruct: Whether to tell the model the format.
+
+    Raises:
+        WrapperOrderError: If observations or actions of ``env`` are not text.
+    """
+
+    stateless = True
+
+    def __init__(self, env: gymnasium.Env[str, str], *, instruct: bool = True) -> None:
+        RecordConstructorArgs.__init__(self, instruct=instruct)
+        gymnasium.Wrapper.__init__(self, env)
+        require_text(self, env)
+        self.action_space = FreeText(REPLY_LENGTH)
+        self._instruct = instruct
+
+    @abstractmethod
+    def parse(self, reply: str) -> str | MalformedAction:
+        """Return the command of a reply, or the reply as a :class:`MalformedAction` with the reason. Never raises."""
+
+    @abstractmethod
+    def format(self, command: str, thought: str = "") -> str:
+        """Return a reply that :meth:`parse` reads as ``command``.
+
+        Args:
+            command: A command of the env.
+            thought: Thinking to put before it, if the format has a place for it.
+
+        Raises:
+            ValueError: If this format has no reply for the command.
+        """
+
+    @abstractmethod
+    def instruction(self) -> str:
+        """Return how to reply, for the system message; ``""`` for nothing."""
+
+    @property
+    def env_tools(self) -> Mapping[str, Tool]:
+        """The tools of the env by name; empty for an env whose commands are plain text."""
+        tools = getattr(self.unwrapped, "tools", None)
+        if isinstance(tools, Mapping) and all(isinstance(tool, Tool) for tool in tools.values()):
+            return tools
+        return {}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin an episode, and tell the format in ``info``."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        text = self.instruction() if self._instruct else ""
+        if text:
+            below = info.get(INSTRUCTION_KEY)
+            info = {**info, INSTRUCTION_KEY: f"{below}\n\n{text}" if below else text}
+        return observation, info
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        """Pass on the command of the reply ``action``."""
+        command = self._checked_parse(action)
+        observation, reward, terminated, truncated, info = self.env.step(command)
+        info = dict(info)
+        if isinstance(command, MalformedAction):
+            info.setdefault("invalid_action", command.reason)
+        else:
+            info.setdefault("action", command)  # a format below knows better what the env got
+        return observation, reward, terminated, truncated, info
+
+    def _shown_tools(self) -> dict[str, Tool]:
+        """The tools under the first of their names; an alias is left out."""
+        first = {tool: name for name, tool in reversed(list(self.env_tools.items()))}
+        return {name: tool for name, tool in self.env_tools.items() if first[tool] == name}
+
+    def _checked_parse(self, action: object) -> str:
+        if isinstance(action, MalformedAction):
+            return action
+        if not isinstance(action, str):
+            return MalformedAction(repr(action), f"a reply is a string, got {type(action).__name__}")
+        return self.parse(action)
+
+
+def describe_tools(tools: Iterable[Tool]) -> str:
+    """List the commands of a tool env with their use, one a line; ``""`` without tools."""
+    return "\n".join(f"- {tool.usage}: {tool.description}" for tool in tools)

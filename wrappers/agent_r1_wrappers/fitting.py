@@ -1,0 +1,94 @@
+"""Making a conversation shorter: whole turns are left out, and where that is not enough, texts are cut in the middle.
+
+A *turn* is an assistant message with what follows it. What comes before the first one, the system message and the first
+observation, is the *head*. Messages are never changed: a message that has to be cut is a new one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from agent_r1_envs.spaces import Message, Messages
+from agent_r1_envs.spaces.messages import encode_messages
+from agent_r1_wrappers.lengths import MessageLength
+
+_WORST_ESCAPE = 6  # JSON writes a control character as \u0000
+_FRAME = 64  # more than the JSON around the text of a message with a role only
+
+
+def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
+    """Split a conversation into its head and its turns."""
+    starts = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    ends = [*starts[1:], len(messages)]
+    head = list(messages[: starts[0]] if starts else messages)
+    return head, [list(messages[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def join_turns(head: Sequence[Message], turns: Sequence[Sequence[Message]]) -> list[Message]:
+    """Undo :func:`split_turns`."""
+    return [*head, *(message for turn in turns for message in turn)]
+
+
+def cut_middle(text: str, kept: int) -> str:
+    """Keep ``kept`` characters, half of them at each end, around a mark that says how many are left out."""
+    if kept >= len(text):
+        return text
+    end = kept // 2
+    mark = f"\n[... {len(text) - kept} characters left out ...]\n"
+    return text[: kept - end] + mark + (text[-end:] if end else "")
+
+
+def fit(messages: list[Message], budget: int, length: MessageLength, *, cut_system: bool = False) -> list[Message]:
+    """Shorten a conversation to a budget.
+
+    The oldest turns go first. If the head and the last turn are too long together, texts are cut in the middle, each
+    only as far as needed: the last observation, then the reply before it, then the first observation.
+
+    Args:
+        messages: The conversation.
+        budget: What ``length`` may give at most.
+        length: Measures a list of messages.
+        cut_system: Whether system messages may be cut in the end. If not, the result can exceed the budget.
+
+    Returns:
+        A new list, of the same message objects except for those that were cut.
+    """
+    head, turns = split_turns(messages)
+
+    def fits_without(dropped: int) -> bool:
+        return length(join_turns(head, turns[dropped:])) <= budget
+
+    last = max(len(turns) - 1, 0)
+    dropped = bisect_left(range(last), True, key=fits_without)  # the fewest that suffice; dropping more is shorter yet
+    shown = join_turns(head, turns[dropped:])
+    cuttable = [index for index in reversed(range(len(shown))) if cut_system or shown[index]["role"] != "system"]
+    for index in sorted(cuttable, key=lambda index: shown[index]["role"] == "system"):
+        if length(shown) <= budget:
+            break
+        shown[index] = _cut_to_fit(shown, index, lambda trial: length(trial) <= budget)
+    return shown
+
+
+def fit_space(messages: list[Message], space: Messages) -> list[Message]:
+    """Return a conversation that is in the space: nearly always the same list, measured without writing it out."""
+    bound = sum(len(message["content"]) * _WORST_ESCAPE + _FRAME for message in messages)
+    if bound <= space.max_length and all(len(message) == 2 for message in messages):
+        return messages
+    return fit(messages, space.max_length, _json_length, cut_system=True)
+
+
+def _json_length(messages: Sequence[Message]) -> int:
+    return len(encode_messages(list(messages)))
+
+
+def _cut_to_fit(messages: list[Message], index: int, fits: Callable[[list[Message]], bool]) -> Message:
+    """Return the message at ``index`` cut as little as the budget allows."""
+    message = messages[index]
+    text = message["content"]
+
+    def with_left_out(count: int) -> list[Message]:
+        trial = {**message, "content": cut_middle(text, len(text) - count)}
+        return [*messages[:index], trial, *messages[index + 1 :]]
+
+    count = bisect_left(range(len(text)), True, key=lambda count: fits(with_left_out(count)))
+    shorter = cut_middle(text, len(text) - count)
+    return {**message, "content": shorter} if len(shorter) < len(text) else message

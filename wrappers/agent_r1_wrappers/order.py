@@ -1,0 +1,73 @@
+"""The order of wrappers, checked by the spaces of the env below."""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import gymnasium
+from gymnasium.spaces import Text
+
+from agent_r1_envs.spaces import Messages
+
+ORDER = "env, TimeLimit, action format, rewards, AppendHistory, context operations, recording"
+
+WrapperT = TypeVar("WrapperT", bound=gymnasium.Wrapper)
+
+
+class WrapperOrderError(TypeError):
+    """A wrapper was put where it cannot work; the message says where it belongs."""
+
+    def __init__(self, wrapper: object, problem: str, advice: str) -> None:
+        super().__init__(f"{type(wrapper).__name__} {problem}. {advice} The order, inside out: {ORDER}.")
+
+
+def require_text(wrapper: gymnasium.Wrapper, env: gymnasium.Env) -> Text:
+    """Return the text space that ``env`` observes.
+
+    Raises:
+        WrapperOrderError: If observations or actions of ``env`` are not text.
+    """
+    name = type(env).__name__
+    if isinstance(env.observation_space, Messages):
+        raise WrapperOrderError(
+            wrapper,
+            f"works on text, but {name} below it emits chat messages",
+            "Put it below AppendHistory.",
+        )
+    for role, space in (("observations", env.observation_space), ("actions", env.action_space)):
+        if not isinstance(space, Text):
+            raise WrapperOrderError(
+                wrapper,
+                f"needs an env with text {role}, but those of {name} are in {space}",
+                "Use an env with FreeText or gymnasium.spaces.Text on both sides.",
+            )
+    assert isinstance(env.observation_space, Text)
+    return env.observation_space
+
+
+def require_messages(wrapper: gymnasium.Wrapper, env: gymnasium.Env) -> Messages:
+    """Return the space of chat messages that ``env`` observes.
+
+    Raises:
+        WrapperOrderError: If observations of ``env`` are not chat messages.
+    """
+    if not isinstance(env.observation_space, Messages):
+        raise WrapperOrderError(
+            wrapper,
+            f"works on chat messages, but observations of {type(env).__name__} below it are in {env.observation_space}",
+            "Put AppendHistory below it.",
+        )
+    return env.observation_space
+
+
+def layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
+    """Yield the env and everything that it wraps, from the outside in."""
+    while True:
+        yield env
+        if not isinstance(env, gymnasium.Wrapper):
+            return
+        env = env.env
+
+
+def find_layer(env: gymnasium.Env[Any, Any], kind: type[WrapperT]) -> WrapperT | None:
+    """Return the outermost layer of a kind, or None."""
+    return next((layer for layer in layers(env) if isinstance(layer, kind)), None)

@@ -1,0 +1,152 @@
+"""Recipes: named stacks of wrappers.
+
+:func:`default` is what a bare id gets in training, :func:`native` the smallest stack. A published recipe is an id of
+its own, registered with its wrappers when ``agent_r1_wrappers`` is imported::
+
+    import agent_r1_wrappers
+    import gymnasium
+
+    env = gymnasium.make("AgentR1/HotpotQA-StepPO-v0")
+
+Without the import, ``gymnasium.make("agent_r1_wrappers:AgentR1/HotpotQA-StepPO-v0")`` does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import WrapperSpec, load_env_creator
+
+import agent_r1_envs  # noqa: F401  registers the ids that recipes are made of
+from agent_r1_envs.core import AgentEnv
+from agent_r1_envs.spaces import Messages
+from agent_r1_envs.tools import ToolEnv
+from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.parse_react import ParseReAct
+from agent_r1_wrappers.parse_tags import ParseTags
+from agent_r1_wrappers.parse_tool_calls import ParseToolCalls
+from agent_r1_wrappers.parse_tool_tags import ParseToolTags
+from agent_r1_wrappers.rewrite_context import RewriteContext
+from agent_r1_wrappers.wrap_observation import WrapObservation
+
+_TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A named stack of wrappers around a registered env.
+
+    Attributes:
+        id: The id that it is registered as.
+        base: The id of the env.
+        wrappers: The stack, inside out; arguments are JSON data.
+        summary: The recipe in one line.
+        kwargs: Arguments of the env that differ from those of ``base``.
+    """
+
+    id: str
+    base: str
+    wrappers: tuple[WrapperSpec, ...]
+    summary: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+RECIPES: tuple[Recipe, ...] = (
+    Recipe(
+        id="AgentR1/HotpotQA-StepPO-v0",
+        base="AgentR1/HotpotQA-v0",
+        kwargs={"force_first_search": True, "top_k": 5, "max_calls": 4},
+        wrappers=(
+            ParseToolCalls.wrapper_spec(),
+            AppendHistory.wrapper_spec(system=f"{_TEXTS}:STEPPO_SYSTEM"),
+            RewriteContext.wrapper_spec(
+                template=f"{_TEXTS}:STEPPO_TEMPLATE",
+                variables=f"{_TEXTS}:steppo_variables",
+                fit="passages",
+                tokens=10_240,
+            ),
+        ),
+        summary="HotpotQA with a prompt rebuilt each turn: question, past queries, passages, last complaints.",
+    ),
+    Recipe(
+        id="AgentR1/HotpotQA-SearchR1-v0",
+        base="AgentR1/HotpotQA-v0",
+        kwargs={"top_k": 3, "max_calls": 1},
+        wrappers=(
+            ParseToolTags.wrapper_spec(instruct=False),
+            WrapObservation.wrapper_spec(before="<information>", after="</information>"),
+            AppendHistory.wrapper_spec(system=f"{_TEXTS}:SEARCH_R1_SYSTEM"),
+        ),
+        summary="HotpotQA in Search-R1's tags, <search>, <information> and <answer>, one message a turn.",
+    ),
+    Recipe(
+        id="AgentR1/HotpotQA-ReAct-v0",
+        base="AgentR1/HotpotQA-v0",
+        kwargs={"lookup": True, "max_calls": 1},
+        wrappers=(
+            ParseReAct.wrapper_spec(),
+            AppendHistory.wrapper_spec(system=f"{_TEXTS}:REACT_SYSTEM"),
+        ),
+        summary="HotpotQA as ReAct plays it: thought, action, observation; search, lookup and answer.",
+    ),
+)
+
+
+def default(env: gymnasium.Env) -> gymnasium.Env:
+    """Return the env as chat in the format that suits it.
+
+    Tool envs get ``ParseToolCalls``, other envs of this project ``ParseTags``, both under ``AppendHistory``; any other
+    text env gets ``AppendHistory`` alone. An env that emits chat messages already, such as a recipe, stays as it is.
+
+    Args:
+        env: An env with text actions.
+
+    Raises:
+        WrapperOrderError: If the env is neither text nor chat.
+    """
+    if isinstance(env.observation_space, Messages):
+        return env
+    if isinstance(env.unwrapped, ToolEnv):
+        return AppendHistory(ParseToolCalls(env))
+    if isinstance(env.unwrapped, AgentEnv):
+        return AppendHistory(ParseTags(env))
+    return AppendHistory(env)
+
+
+def native(env: gymnasium.Env) -> gymnasium.Env:
+    """Return the env as chat whose replies are the env's own commands: ``AppendHistory`` and nothing else."""
+    return AppendHistory(env)
+
+
+def wrap(env: gymnasium.Env, wrappers: Iterable[WrapperSpec]) -> gymnasium.Env:
+    """Put a stack of wrappers around an env.
+
+    Args:
+        env: The env.
+        wrappers: Their specs, inside out, as ``SomeWrapper.wrapper_spec(**arguments)`` makes them.
+
+    Raises:
+        WrapperOrderError: If the order makes no sense.
+    """
+    for spec in wrappers:
+        create: Any = load_env_creator(spec.entry_point)
+        env = create(env=env, **(spec.kwargs or {}))
+    return env
+
+
+def register_recipes() -> None:
+    """Register every recipe whose env is registered; ids that are registered already stay as they are."""
+    for recipe in RECIPES:
+        base = gymnasium.registry.get(recipe.base)
+        if base is None or recipe.id in gymnasium.registry:
+            continue
+        gymnasium.register(
+            id=recipe.id,
+            entry_point=base.entry_point,
+            kwargs={**base.kwargs, **recipe.kwargs},
+            max_episode_steps=base.max_episode_steps,
+            additional_wrappers=recipe.wrappers,
+        )
