@@ -1,0 +1,52 @@
+"""The few collective operations of the trainer; with one process they cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from agent_r1_trainer.losses import MetricSums
+
+T = TypeVar("T")
+
+__all__ = ["any_rank", "gather_items", "largest", "own_share", "reduce_metrics"]
+
+
+def gather_items(accelerator: Accelerator, items: Sequence[T]) -> list[T]:
+    """The items of all ranks, in the order of the ranks; every rank gets the same list."""
+    return list(items) if accelerator.num_processes == 1 else list(gather_object(list(items)))
+
+
+def own_share(accelerator: Accelerator, items: Sequence[T]) -> list[T]:
+    """This rank's contiguous share of `items`: `gather_items` of the shares gives the whole again, in order."""
+    rank, ranks = accelerator.process_index, accelerator.num_processes
+    return list(items[len(items) * rank // ranks : len(items) * (rank + 1) // ranks])
+
+
+def largest(accelerator: Accelerator, counts: Sequence[int]) -> list[int]:
+    """The largest of the ranks' numbers, entry by entry."""
+    if accelerator.num_processes == 1:
+        return list(counts)
+    mine = torch.tensor([list(counts)], dtype=torch.int64, device=accelerator.device)
+    gathered: Any = accelerator.gather(mine)
+    return gathered.max(dim=0).values.tolist()
+
+
+def any_rank(accelerator: Accelerator, flag: bool) -> bool:
+    """Whether the flag is set on any rank."""
+    return bool(largest(accelerator, [int(flag)])[0])
+
+
+def reduce_metrics(accelerator: Accelerator, metrics: MetricSums) -> MetricSums:
+    """Add the metrics of all ranks."""
+    if accelerator.num_processes == 1:
+        return metrics
+    pairs, maxima = metrics.stack()
+    mine = torch.cat([pairs.flatten(), maxima]).to(accelerator.device)[None]
+    gathered: Any = accelerator.gather(mine)
+    split = pairs.numel()
+    return metrics.unstack(gathered[:, :split].sum(dim=0).view(-1, 2), gathered[:, split:].max(dim=0).values)

@@ -1,0 +1,165 @@
+"""From trajectories to what the optimizer steps of a rollout need.
+
+Everything that depends on the whole batch (denominators, whitening, the plan of mini-batches) is computed by every rank
+from the same gathered numbers; token ids and tensors of tokens never leave the rank that collected them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agent_r1_trainer.losses import Aggregation, step_weights
+from agent_r1_trainer.packing import (
+    Layout,
+    MicroBatch,
+    Unit,
+    collate,
+    filler,
+    micro_batches,
+    plan_minibatches,
+)
+from agent_r1_trainer.trajectory import Trajectory
+
+__all__ = ["BatchFacts", "Experience", "Update", "plan_updates"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """What every rank knows about one unmasked trajectory.
+
+    Attributes:
+        rewards: Reward of each step, unscaled.
+        lengths: Response tokens of each step.
+        units: Number of steps of each of its merge units, in order.
+        group: Group of the trajectory.
+        bootstrapped: Whether its final value is the critic's.
+    """
+
+    rewards: list[float]
+    lengths: list[int]
+    units: list[int]
+    group: int
+    bootstrapped: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Update:
+    """One optimizer step.
+
+    Attributes:
+        batches: This rank's micro-batches, at least one and as many as on every other rank (fillers at the end).
+        policy_weights: [N] weight of each local step in the policy loss, 0 outside the mini-batch.
+        value_weights: [N] weight of each local step in the value loss.
+        num_steps: Steps of the mini-batch on all ranks together; 0 if there were fewer units than mini-batches.
+    """
+
+    batches: list[MicroBatch]
+    policy_weights: Tensor
+    value_weights: Tensor
+    num_steps: int
+
+
+@dataclass(eq=False, slots=True)
+class Experience:
+    """A collected batch, as one rank holds it. N and M count its own steps and response tokens.
+
+    Attributes:
+        rollout: Number of the rollout.
+        trajectories: This rank's unmasked trajectories.
+        layout: Numbers of their steps and tokens.
+        updates: The optimizer steps, epoch after epoch.
+        advantages: [N].
+        returns: [N] targets of the critic, zeros without one.
+        old_values: [N] values at collection, zeros without a critic.
+        old_logps: [M] log-probabilities under the policy that collected the batch; None if there is only one update, in
+            which they equal the current ones.
+        ref_logps: [M] under the reference, or None.
+        sampler_logps: [M] as the sampler gave them, NaN where it gave none.
+        policy_stopped: The target KL was exceeded: the policy stands still for the rest of the rollout.
+    """
+
+    rollout: int
+    trajectories: list[Trajectory]
+    layout: Layout
+    updates: list[Update]
+    advantages: Tensor
+    returns: Tensor
+    old_values: Tensor
+    old_logps: Tensor | None
+    ref_logps: Tensor | None
+    sampler_logps: Tensor
+    policy_stopped: bool = False
+
+
+def plan_updates(
+    trajectories: Sequence[Trajectory],
+    units: Sequence[Unit],
+    layout: Layout,
+    facts: Sequence[BatchFacts],
+    *,
+    first: int,
+    epochs: int,
+    minibatches: int,
+    seed: Sequence[int],
+    aggregation: Aggregation,
+    token_budget: int,
+    pad_id: int,
+) -> list[Update]:
+    """Divide a batch into its optimizer steps, without fillers yet.
+
+    Args:
+        trajectories: This rank's trajectories.
+        units: Their merge units.
+        layout: Their layout.
+        facts: The trajectories of all ranks, rank after rank.
+        first: Position in `facts` of this rank's first trajectory.
+        epochs: Passes over the batch.
+        minibatches: Optimizer steps in each.
+        seed: With the epoch, the seed of the plan.
+        aggregation: How steps are weighted in the policy loss.
+        token_budget: Largest size of a micro-batch.
+        pad_id: Padding.
+
+    Returns:
+        `epochs * minibatches` updates.
+    """
+    owner, unit_steps = [], []  # of every unit of the global batch
+    for number, fact in enumerate(facts):
+        owner.extend([number] * len(fact.units))
+        unit_steps.extend(fact.units)
+    offset = sum(len(fact.units) for fact in facts[:first])
+    starts = np.concatenate([[0], np.cumsum(unit_steps, dtype=np.int64)])
+    lengths = np.array([length for fact in facts for length in fact.lengths], dtype=np.int64)
+    spans = np.array([sum(map(bool, fact.lengths)) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    local = sum(len(fact.lengths) for fact in facts[:first])
+    updates = []
+    for epoch in range(epochs):
+        for plan in plan_minibatches(unit_steps, minibatches, [*seed, epoch]):
+            steps = np.concatenate([np.arange(starts[unit], starts[unit + 1]) for unit in plan] or [starts[:0]])
+            weights = np.zeros(len(lengths))
+            weights[steps] = step_weights(aggregation, lengths[steps], spans[steps])
+            value_weights = np.zeros(len(lengths))
+            value_weights[steps] = 1.0 / max(len(steps), 1)
+            mine = [units[unit - offset] for unit in plan if offset <= unit < offset + len(units)]
+            groups = micro_batches(mine, token_budget)
+            window = slice(local, local + layout.num_steps)
+            updates.append(
+                Update(
+                    batches=[collate(group, trajectories, layout, pad_id) for group in groups],
+                    policy_weights=torch.from_numpy(weights[window].astype(np.float32)),
+                    value_weights=torch.from_numpy(value_weights[window].astype(np.float32)),
+                    num_steps=len(steps),
+                )
+            )
+    return updates
+
+
+def add_fillers(updates: Sequence[Update], counts: Sequence[int], pad_id: int) -> None:
+    """Give update i at least one and exactly `max(counts[i], 1)` micro-batches, so that collectives stay aligned."""
+    for update, count in zip(updates, counts, strict=True):
+        update.batches.extend(filler(pad_id) for _ in range(max(count, 1) - len(update.batches)))

@@ -1,0 +1,88 @@
+"""What a flow is given and what it must return."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.trajectory import Trajectory
+
+__all__ = ["AgentFlowBase", "Assignment", "FlowTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One episode to run.
+
+    Attributes:
+        task: Position or id of the task in the environment's panel; None if the environment has no panel.
+        seed: Seed of the episode: of the environment's reset and, with sample and turn, of every reply. The samples
+            of a group share it, so that they start alike.
+        group: Number of the task within the batch.
+        sample: Number of this try at the task.
+    """
+
+    task: int | str | None
+    seed: int
+    group: int = 0
+    sample: int = 0
+
+    def reply_seed(self, turn: int) -> int:
+        """Seed of the reply of turn `turn`, a pure function of seed, sample and turn."""
+        return derive_seed(self.seed, "reply", self.sample, turn)
+
+
+@dataclass(slots=True)
+class FlowTimes:
+    """Seconds that the last run of a flow spent on each side.
+
+    Attributes:
+        generation: In the generator.
+        environment: In resets, steps and the making of prompts.
+    """
+
+    generation: float = 0.0
+    environment: float = 0.0
+
+
+class AgentFlowBase(ABC):
+    """Runs episodes and returns them as trajectories.
+
+    A flow must mask an episode whose environment or tool failed (`Trajectory.masked`) rather than raise, must not change
+    the sampled ids, and must use the assignments' seeds for all randomness.
+    """
+
+    times: FlowTimes
+    """What the last `run` spent its time on."""
+
+    @property
+    def num_tasks(self) -> int | None:
+        """Size of the panel that assignments choose tasks from by position; None if only seeds tell tasks apart."""
+        return None
+
+    @abstractmethod
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        generator: Generator,
+        sampling: SamplingParams,
+        *,
+        policy_version: int = 0,
+    ) -> list[Trajectory]:
+        """Run every assignment once.
+
+        Args:
+            assignments: The episodes.
+            generator: Answers prompts.
+            sampling: How replies are sampled.
+            policy_version: Recorded on every step.
+
+        Returns:
+            One trajectory an assignment, in order.
+        """
+
+    def close(self) -> None:  # noqa: B027  (optional)
+        """Free what the flow holds."""

@@ -1,0 +1,144 @@
+"""The loop between a policy and any Gymnasium environment, many episodes at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+
+from agent_r1_trainer.environments import panel_ids
+from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
+from agent_r1_trainer.flows.episode import Episode
+from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.trajectory import Trajectory
+
+__all__ = ["AgentEnvLoop"]
+
+
+class AgentEnvLoop(AgentFlowBase):
+    """Runs episodes in lockstep: every live episode takes one turn, then all of them the next.
+
+    Only live episodes generate. When one ends, the next assignment takes its environment at once, so the batch stays
+    full until the assignments run out. An environment that raises costs its own episode: the trajectory is masked, the
+    environment is replaced by a new one.
+
+    Args:
+        make_env: Builds one environment; its observations are text, lists of messages or lists of token ids.
+        tokenizer: Renders prompts and decodes replies.
+        max_prompt_length: Longest prompt, in tokens. An episode whose next prompt is longer stops.
+        concurrency: Most episodes at a time; None runs all of them at once.
+        history_thinking: Whether thinking in earlier replies stays in the prompt; see `PromptBuilder`.
+        chat_template_kwargs: Passed to the chat template, beneath those of the environment's reset info.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], gymnasium.Env],
+        tokenizer: Any,
+        *,
+        max_prompt_length: int,
+        concurrency: int | None = None,
+        history_thinking: str = "keep",
+        chat_template_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        self.times = FlowTimes()
+        self._make_env = make_env
+        self._tokenizer = tokenizer
+        self._concurrency = concurrency
+        self._episode_kwargs: dict[str, Any] = {
+            "max_prompt_length": max_prompt_length,
+            "history_thinking": history_thinking,
+            "chat_template_kwargs": chat_template_kwargs,
+        }
+        self._idle: list[gymnasium.Env] = []
+
+    @property
+    def num_tasks(self) -> int | None:
+        """Size of the environment's panel; see `AgentFlowBase.num_tasks`."""
+        if not self._idle:
+            self._idle.append(self._make_env())
+        ids = panel_ids(self._idle[0])
+        return None if ids is None else len(ids)
+
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        generator: Generator,
+        sampling: SamplingParams,
+        *,
+        policy_version: int = 0,
+    ) -> list[Trajectory]:
+        """Run every assignment once; see `AgentFlowBase.run`."""
+        self.times = FlowTimes()
+        limit = len(assignments) if self._concurrency is None else self._concurrency
+        waiting = deque(enumerate(assignments))
+        live: dict[int, Episode] = {}
+        done: dict[int, Trajectory] = {}
+        while waiting or live:
+            started = time.perf_counter()
+            while waiting and len(live) < limit:
+                index, assignment = waiting.popleft()
+                live[index] = self._start(assignment, policy_version)
+                self._retire(live, done)
+            self.times.environment += time.perf_counter() - started
+            if not live:
+                continue
+            started = time.perf_counter()
+            episodes = list(live.values())
+            replies = generator.generate(
+                [episode.prompt_ids for episode in episodes],
+                sampling,
+                [episode.assignment.reply_seed(episode.turn) for episode in episodes],
+            )
+            self.times.generation += time.perf_counter() - started
+            started = time.perf_counter()
+            for episode, reply in zip(episodes, replies, strict=True):
+                if self._guard(episode, lambda episode=episode, reply=reply: episode.step(reply)):
+                    episode.follow()
+            self._retire(live, done)
+            self.times.environment += time.perf_counter() - started
+        return [done[index] for index in range(len(assignments))]
+
+    def close(self) -> None:
+        """Close the environments."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _start(self, assignment: Assignment, policy_version: int) -> Episode:
+        env = self._idle.pop() if self._idle else self._make_env()
+        episode = Episode(env, assignment, self._tokenizer, policy_version=policy_version, **self._episode_kwargs)
+        if self._guard(episode, episode.reset):
+            episode.open()
+        return episode
+
+    def _guard(self, episode: Episode, act: Callable[[], None]) -> bool:
+        """Run something of the environment's; an exception ends that episode only. Returns whether it went well."""
+        try:
+            act()
+        except Exception as error:  # whatever a user's environment raises
+            episode.fail(error)
+            return False
+        return True
+
+    def _retire(self, live: dict[int, Episode], done: dict[int, Trajectory]) -> None:
+        """Move the episodes that ended from `live` to `done` and free their environments."""
+        for index in [index for index, episode in live.items() if episode.stop is not None]:
+            episode = live.pop(index)
+            done[index] = trajectory = episode.trajectory()
+            if trajectory.error:
+                _discard(episode.env)
+            else:
+                self._idle.append(episode.env)
+
+
+def _discard(env: gymnasium.Env) -> None:
+    """Close an environment that failed; what it raises now says nothing new."""
+    try:
+        env.close()
+    except Exception:  # noqa: S110
+        pass

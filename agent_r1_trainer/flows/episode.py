@@ -1,0 +1,150 @@
+"""One episode of an environment, seen from the policy: prompts out, replies in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+
+from agent_r1_trainer.flows.base import Assignment
+from agent_r1_trainer.generation.protocol import Generation
+from agent_r1_trainer.prompts import PromptBuilder
+from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+
+__all__ = ["Episode"]
+
+
+class Episode:
+    """Keeps the steps of one episode and the prompt that waits for a reply.
+
+    Args:
+        env: The environment; one episode at a time.
+        assignment: What to run.
+        tokenizer: Decodes replies.
+        max_prompt_length: The episode stops before a prompt longer than this.
+        policy_version: Recorded on every step.
+        history_thinking: See `PromptBuilder`.
+        chat_template_kwargs: For every prompt; those of the environment's reset info are added.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        assignment: Assignment,
+        tokenizer: Any,
+        *,
+        max_prompt_length: int,
+        policy_version: int = 0,
+        history_thinking: str = "keep",
+        chat_template_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.env = env
+        self.assignment = assignment
+        self.prompt_ids: list[int] = []
+        self.stop: StopReason | None = None
+        self._tokenizer = tokenizer
+        self._max_prompt_length = max_prompt_length
+        self._policy_version = policy_version
+        self._history_thinking = history_thinking
+        self._template_kwargs = dict(chat_template_kwargs or {})
+        self._extends = False
+        self._steps: list[Step] = []
+        self._final_prompt_ids: list[int] | None = None
+        self._error = ""
+        self._info: dict[str, Any] = {}
+        self._observation: Any = None
+        self._action: Any = None
+        self._builder: PromptBuilder | None = None
+
+    @property
+    def turn(self) -> int:
+        """Number of replies so far."""
+        return len(self._steps)
+
+    def reset(self) -> None:
+        """Reset the environment. Anything it raises is its failure, not the trainer's."""
+        task = self.assignment.task
+        options = None if task is None else {"task": task}
+        self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
+
+    def open(self) -> None:
+        """Make the first prompt from what `reset` returned."""
+        kwargs = {**self._template_kwargs, **self._info.get("chat_template_kwargs", {})}
+        self._builder = PromptBuilder(
+            self._tokenizer, chat_template_kwargs=kwargs, history_thinking=self._history_thinking
+        )
+        self.prompt_ids = self._builder.first(self._observation)
+        if len(self.prompt_ids) > self._max_prompt_length:
+            self.stop = StopReason.PROMPT_TOO_LONG
+
+    def step(self, reply: Generation) -> None:
+        """Record the reply and pass it on. Anything the environment raises is its failure."""
+        text = self._tokenizer.decode(reply.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        step = Step(
+            prompt_ids=self.prompt_ids,
+            response_ids=reply.ids,
+            logprobs=reply.logprobs,
+            extends=self._extends,
+            policy_version=self._policy_version,
+            turn=self.turn,
+            finish=reply.finish,
+            text=text,
+        )
+        self._steps.append(step)
+        self._observation, reward, terminated, truncated, self._info = self.env.step(text)
+        if not math.isfinite(reward):
+            raise ValueError(f"the environment gave the reward {reward}")
+        step.reward = float(reward)
+        step.terminated, step.truncated = bool(terminated), bool(truncated)
+        step.invalid = "invalid_action" in self._info
+
+    def follow(self) -> None:
+        """Decide from the last step whether the episode goes on, and make its next prompt if it may be needed.
+
+        `terminated` is tested before `truncated`: Gymnasium's TimeLimit may add the latter to a win on the last turn.
+        """
+        step = self._steps[-1]
+        if step.terminated:
+            self.stop = StopReason.TERMINATED
+            return
+        assert self._builder is not None
+        prompt_ids, extends = self._builder.next(self._observation, step.text, step.response_ids)
+        fits = len(prompt_ids) <= self._max_prompt_length
+        if step.truncated:
+            foreign = bool(self._info.get("foreign_limit", False))
+            self.stop = StopReason.FOREIGN_LIMIT if foreign else StopReason.TURN_LIMIT
+            self._final_prompt_ids = prompt_ids if fits else None
+        elif not fits:
+            step.truncated = True
+            self.stop = StopReason.PROMPT_TOO_LONG
+        else:
+            self.prompt_ids, self._extends = prompt_ids, extends
+
+    def fail(self, error: Exception) -> None:
+        """End the episode because its environment raised."""
+        self.stop = StopReason.FAILED
+        self._error = f"{type(error).__name__}: {error}"
+
+    def trajectory(self) -> Trajectory:
+        """The finished episode; masked if it failed, or if its first prompt already was too long."""
+        if self.stop is None:
+            raise RuntimeError("the episode is still running")
+        terminated = bool(self._steps) and self._steps[-1].terminated
+        total = sum(step.reward for step in self._steps)
+        # Environments of other makers may not report success: then ending the task with a positive return is one.
+        success = bool(self._info.get("success", terminated and total > 0))
+        return Trajectory(
+            task_id=str(self._info.get("task_id", self.assignment.task if self.assignment.task is not None else "")),
+            steps=self._steps,
+            stop=self.stop,
+            success=success and self.stop is not StopReason.FAILED,
+            score=float(self._info.get("score", float(success))),
+            group=self.assignment.group,
+            sample=self.assignment.sample,
+            final_prompt_ids=self._final_prompt_ids,
+            masked=self.stop is StopReason.FAILED or not self._steps,
+            error=self._error,
+            reward_info=dict(self._info.get("reward_info", {})),
+            info={"seed": self.assignment.seed},
+        )

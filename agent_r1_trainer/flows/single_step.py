@@ -1,0 +1,117 @@
+"""The flow of one prompt, one reply and one reward."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
+from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.prompts import PromptBuilder
+from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+
+__all__ = ["SingleStepFlow"]
+
+
+class SingleStepFlow(AgentFlowBase):
+    """Question answering without an environment: each task is a prompt, and a function scores the reply.
+
+    Args:
+        prompts: The panel: text, messages or token ids, one entry a task.
+        reward: `reward(task position, reply text)` gives the reward; it may raise, which masks the episode.
+        tokenizer: Renders prompts and decodes replies.
+        max_prompt_length: A task with a longer prompt is masked.
+        success_threshold: A reward of at least this counts as success.
+        chat_template_kwargs: Passed to the chat template.
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Any],
+        reward: Callable[[int, str], float],
+        tokenizer: Any,
+        *,
+        max_prompt_length: int,
+        success_threshold: float = 1.0,
+        chat_template_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.times = FlowTimes()
+        self._prompts = prompts
+        self._reward = reward
+        self._tokenizer = tokenizer
+        self._max_prompt_length = max_prompt_length
+        self._success_threshold = success_threshold
+        self._template_kwargs = dict(chat_template_kwargs or {})
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of prompts."""
+        return len(self._prompts)
+
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        generator: Generator,
+        sampling: SamplingParams,
+        *,
+        policy_version: int = 0,
+    ) -> list[Trajectory]:
+        """Answer every assigned prompt once; see `AgentFlowBase.run`.
+
+        Raises:
+            TypeError: If an assignment's task is not a position.
+        """
+        self.times = FlowTimes()
+        started = time.perf_counter()
+        prompts = [self._prompt(assignment) for assignment in assignments]
+        fitting = [row for row, prompt in enumerate(prompts) if len(prompt) <= self._max_prompt_length]
+        self.times.environment += time.perf_counter() - started
+        started = time.perf_counter()
+        replies = generator.generate(
+            [prompts[row] for row in fitting], sampling, [assignments[row].reply_seed(0) for row in fitting]
+        )
+        self.times.generation += time.perf_counter() - started
+        started = time.perf_counter()
+        trajectories = [
+            Trajectory(
+                task_id=str(assignment.task),
+                steps=[],
+                stop=StopReason.PROMPT_TOO_LONG,
+                group=assignment.group,
+                sample=assignment.sample,
+                masked=True,
+            )
+            for assignment in assignments
+        ]
+        for row, reply in zip(fitting, replies, strict=True):
+            text = self._tokenizer.decode(reply.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            step = Step(
+                prompt_ids=prompts[row],
+                response_ids=reply.ids,
+                logprobs=reply.logprobs,
+                terminated=True,
+                policy_version=policy_version,
+                finish=reply.finish,
+                text=text,
+            )
+            self._score(trajectories[row], step, assignments[row])
+        self.times.environment += time.perf_counter() - started
+        return trajectories
+
+    def _prompt(self, assignment: Assignment) -> list[int]:
+        if not isinstance(assignment.task, int):
+            raise TypeError(f"SingleStepFlow finds its tasks by position, got {assignment.task!r}")
+        builder = PromptBuilder(self._tokenizer, chat_template_kwargs=self._template_kwargs)
+        return builder.first(self._prompts[assignment.task])
+
+    def _score(self, trajectory: Trajectory, step: Step, assignment: Assignment) -> None:
+        trajectory.steps = [step]
+        try:
+            step.reward = float(self._reward(int(assignment.task or 0), step.text))
+        except Exception as error:  # whatever a user's reward function raises
+            trajectory.stop, trajectory.error = StopReason.FAILED, f"{type(error).__name__}: {error}"
+            return
+        trajectory.stop, trajectory.masked = StopReason.TERMINATED, False
+        trajectory.success = step.reward >= self._success_threshold
+        trajectory.score = float(trajectory.success)

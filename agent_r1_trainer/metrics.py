@@ -1,0 +1,136 @@
+"""What is reported about episodes, and the store that holds metrics until the next log."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agent_r1_trainer.trajectory import StopReason, Trajectory
+
+__all__ = ["EpisodeSummary", "MetricStore", "episode_metrics", "summarize"]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSummary:
+    """The numbers of one episode that every rank gets.
+
+    Attributes:
+        reward: Undiscounted return, unscaled.
+        success: The environment's verdict.
+        score: The benchmark's metric.
+        stop: Why it ended.
+        masked: It is left out of training.
+        lengths: Tokens of each reply.
+        cut: Replies that ran out of tokens.
+        invalid: Replies that the environment called invalid.
+        tokens: Tokens of the longest prompt and its reply.
+        reward_info: Components of the score.
+    """
+
+    reward: float
+    success: bool
+    score: float
+    stop: StopReason
+    masked: bool
+    lengths: list[int]
+    cut: int
+    invalid: int
+    tokens: int
+    reward_info: dict[str, float]
+
+
+def summarize(trajectory: Trajectory) -> EpisodeSummary:
+    """Summarise one trajectory."""
+    steps = trajectory.steps
+    return EpisodeSummary(
+        reward=trajectory.total_reward,
+        success=trajectory.success,
+        score=trajectory.score,
+        stop=trajectory.stop,
+        masked=trajectory.masked,
+        lengths=[len(step.response_ids) for step in steps],
+        cut=sum(step.finish == "length" for step in steps),
+        invalid=sum(step.invalid for step in steps),
+        tokens=max((len(step.prompt_ids) + len(step.response_ids) for step in steps), default=0),
+        reward_info=trajectory.reward_info,
+    )
+
+
+def episode_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
+    """Metrics of a set of episodes of all ranks.
+
+    Masked episodes count in `masked_ratio` and in `stop/...` only. With no other episode the rest is NaN.
+    """
+    kept = [episode for episode in episodes if not episode.masked]
+    lengths = [length for episode in kept for length in episode.lengths]
+    replies = max(len(lengths), 1)
+    turns = [len(episode.lengths) for episode in kept]
+    metrics = {
+        "reward": _mean(episode.reward for episode in kept),
+        "reward_std": float(np.std([episode.reward for episode in kept])) if kept else math.nan,
+        "success": _mean(episode.success for episode in kept),
+        "score": _mean(episode.score for episode in kept),
+        "turns/mean": _mean(turns),
+        "turns/max": float(max(turns, default=0)),
+        "stalled_ratio": _mean(episode.stop is StopReason.TURN_LIMIT and not episode.success for episode in kept),
+        "invalid_ratio": sum(episode.invalid for episode in kept) / replies,
+        "masked_ratio": _mean(episode.masked for episode in episodes),
+        "completions/mean_length": _mean(lengths),
+        "completions/min_length": float(min(lengths, default=0)),
+        "completions/max_length": float(max(lengths, default=0)),
+        "completions/clipped_ratio": sum(episode.cut for episode in kept) / replies,
+        "tokens/longest_sequence": float(max((episode.tokens for episode in kept), default=0)),
+        "steps": float(len(lengths)),
+    }
+    for reason in StopReason:
+        metrics[f"stop/{reason.value}"] = _mean(episode.stop is reason for episode in episodes)
+    names = sorted({name for episode in kept for name in episode.reward_info})
+    for name in names:
+        values = [episode.reward_info[name] for episode in kept if name in episode.reward_info]
+        metrics[f"reward_info/{name}"] = _mean(values)
+    return metrics
+
+
+class MetricStore:
+    """Collects metrics between two logs and averages them; NaN counts as not measured.
+
+    Its state goes into checkpoints, so that a resumed run logs what the uninterrupted one does.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = defaultdict(list)
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Add one measurement of each metric."""
+        for name, value in metrics.items():
+            self._values[name].append(float(value))
+
+    def flush(self) -> dict[str, float]:
+        """Return the means and forget the measurements; a metric that was always NaN is left out."""
+        means = {}
+        for name, values in self._values.items():
+            known = [value for value in values if not math.isnan(value)]
+            if known:
+                means[name] = sum(known) / len(known)
+        self._values.clear()
+        return means
+
+    def state_dict(self) -> dict[str, Any]:
+        """The measurements since the last log, as plain data."""
+        return {name: list(values) for name, values in self._values.items()}
+
+    def load_state_dict(self, state: Mapping[str, Sequence[float]]) -> None:
+        """Restore what `state_dict` gave."""
+        self._values.clear()
+        for name, values in state.items():
+            self._values[name] = list(values)
+
+
+def _mean(values: Iterable[float | bool]) -> float:
+    numbers = [float(value) for value in values]
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -1,0 +1,148 @@
+"""The models of a run: the policy, its reference and its critic, and the tokenizer."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from agent_r1_trainer import credit
+from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
+from agent_r1_trainer.critic import CriticModel
+from agent_r1_trainer.packing import merge_obstacle
+from agent_r1_trainer.scorer import Reference
+from agent_r1_trainer.scoring import attach_scoring
+
+if TYPE_CHECKING:
+    from agent_r1_trainer.steppo_config import StepPOConfig
+
+__all__ = ["Models", "build_models", "prompt_limit", "stop_token_ids"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a run computes with.
+
+    Attributes:
+        policy: Scores and generates; has a value head unless the critic is separate or the estimator needs none.
+        tokenizer: Of the policy.
+        critic: The separate critic's model, or None.
+        reference: The policy at the start, or None without a KL.
+        merge: Whether steps may be merged into sequences.
+    """
+
+    policy: nn.Module
+    tokenizer: PreTrainedTokenizerBase
+    critic: CriticModel | None
+    reference: Reference | None
+    merge: bool
+
+
+def build_models(
+    model: str | nn.Module,
+    config: StepPOConfig,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    peft_config: Any | None = None,
+) -> Models:
+    """Load or take over the policy and derive the other models from it.
+
+    Args:
+        model: A name or path for `from_pretrained`, or a causal language model, possibly with PEFT adapters.
+        config: The settings.
+        tokenizer: None loads the one of the model's name.
+        peft_config: Adapters to add. The policy without them is the reference, so that no copy is needed.
+
+    Raises:
+        ValueError: PEFT is asked for twice, or of a kind that changes the prompt.
+    """
+    if isinstance(model, str):
+        name = model
+        policy: nn.Module = create_model_from_path(model, **{"dtype": "float32", **(config.model_init_kwargs or {})})
+    else:
+        name, policy = model.config._name_or_path, model  # type: ignore[union-attr]
+    if tokenizer is None:
+        if not name:
+            raise ValueError("processing_class is needed: the model has no name to load a tokenizer by")
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    had_adapters = is_peft_model(policy)
+    if peft_config is not None:
+        policy = _add_adapters(policy, peft_config)
+    for adapter in getattr(policy, "peft_config", {}).values():
+        if getattr(adapter, "is_prompt_learning", False):
+            raise ValueError("PEFT methods that learn a prompt are not supported: prompts are exact token ids")
+    disable_dropout(policy)
+
+    needs_values = credit.get(config.advantage_estimator).needs_values
+    critic = CriticModel(policy) if needs_values and config.critic == "separate" else None
+    frozen = copy.deepcopy(policy) if config.beta and (had_adapters or peft_config is None) else None
+    attach_scoring(policy, temperature=config.temperature, value_head=needs_values and critic is None)
+    if frozen is not None:
+        attach_scoring(frozen, temperature=config.temperature)
+    obstacle = merge_obstacle(base_causal_lm(policy).config, policy)
+    if config.merge_steps and obstacle is not None:
+        logger.warning("every step is computed as a sequence of its own, because of the model: %s", obstacle)
+    return Models(
+        policy=policy,
+        tokenizer=tokenizer,
+        critic=critic,
+        reference=Reference(policy, frozen) if config.beta else None,
+        merge=config.merge_steps and obstacle is None,
+    )
+
+
+def disable_dropout(model: nn.Module) -> None:
+    """Turn every kind of dropout off, adapters' and attention's too: with it old and new log-probabilities differ."""
+    disable_dropout_in_model(model)
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if "dropout" in name and isinstance(value, float):
+                setattr(module, name, 0.0)
+
+
+def prompt_limit(policy: nn.Module, config: StepPOConfig) -> int:
+    """Longest prompt that leaves room for a reply in the model's context window.
+
+    Raises:
+        ValueError: If a reply of `max_completion_length` leaves no room for a prompt.
+    """
+    window = getattr(base_causal_lm(policy).config.get_text_config(), "max_position_embeddings", None)
+    if window is None:
+        return config.max_prompt_length
+    if window <= config.max_completion_length:
+        raise ValueError(
+            f"max_completion_length={config.max_completion_length} leaves no room for a prompt in the model's context "
+            f"of {window} tokens"
+        )
+    return min(config.max_prompt_length, window - config.max_completion_length)
+
+
+def stop_token_ids(policy: nn.Module, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """Tokens that end a reply: the tokenizer's end token and those of the model's generation settings, ascending.
+
+    Raises:
+        ValueError: If there is none: every reply would run to its limit.
+    """
+    declared = getattr(getattr(base_causal_lm(policy), "generation_config", None), "eos_token_id", None)
+    ids = set(declared if isinstance(declared, list) else [declared]) | {tokenizer.eos_token_id}
+    known = tuple(sorted(token for token in ids if token is not None))
+    if not known:
+        raise ValueError("neither the tokenizer nor the model's generation_config has an end-of-turn token")
+    return known
+
+
+def _add_adapters(policy: nn.Module, peft_config: Any) -> nn.Module:
+    try:
+        from peft import get_peft_model
+    except ImportError as error:
+        raise ImportError("peft_config needs the package peft: pip install peft") from error
+    if is_peft_model(policy):
+        raise ValueError("the model already has PEFT adapters: pass either those or peft_config, not both")
+    return get_peft_model(policy, peft_config)

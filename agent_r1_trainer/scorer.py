@@ -1,0 +1,70 @@
+"""Runs models over micro-batches: the policy, its reference and the critic, with one interface for both kinds of critic."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from agent_r1_trainer._compat import adapters_disabled, is_peft_model
+from agent_r1_trainer.packing import MicroBatch
+from agent_r1_trainer.scoring import ScoreRequest
+
+__all__ = ["Reference", "Scores", "score"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a forward pass over a micro-batch gives.
+
+    Attributes:
+        logprobs: [M] of the response tokens.
+        entropies: [M] of their distributions.
+        values: [S], or None if they were not asked for.
+    """
+
+    logprobs: Tensor
+    entropies: Tensor
+    values: Tensor | None
+
+
+def score(model: nn.Module, batch: MicroBatch, *, values: bool, detach_values: bool = False) -> Scores:
+    """Score a micro-batch with a model that `attach_scoring` prepared.
+
+    Args:
+        model: The model, wrapped or not; gradients follow the surrounding mode.
+        batch: On the model's device.
+        values: Read the value head too.
+        detach_values: Keep the value head's gradient from the trunk.
+    """
+    request = ScoreRequest(rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids)
+    if values:
+        request.update(value_rows=batch.value_row, value_columns=batch.value_col, detach_values=detach_values)
+    output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, score=request)
+    return Scores(output["logprobs"], output["entropies"], output.get("values"))
+
+
+class Reference:
+    """The policy at the start of training, for a KL.
+
+    Args:
+        policy: The policy, unwrapped. With adapters added by this run their absence is the reference; no copy is made.
+        copy: A frozen copy that `attach_scoring` prepared, where one is needed.
+    """
+
+    def __init__(self, policy: nn.Module, copy: nn.Module | None) -> None:
+        if copy is None and not is_peft_model(policy):
+            raise ValueError("a policy without adapters needs a copy as its reference")
+        self.copy = copy.eval().requires_grad_(False) if copy is not None else None
+        self._policy = policy
+
+    @torch.no_grad()
+    def logprobs(self, batch: MicroBatch) -> Tensor:
+        """Log-probabilities [M] of the response tokens under the reference."""
+        if self.copy is not None:
+            return score(self.copy, batch, values=False).logprobs
+        context: AbstractContextManager[None] = adapters_disabled(self._policy) if self.copy is None else nullcontext()
+        with context:
+            return score(self._policy, batch, values=False).logprobs

@@ -1,0 +1,125 @@
+"""A forward pass that returns what the losses need and nothing else.
+
+The log-probabilities, entropies and values of a packed batch are read at a few positions, so the language-model head is
+applied to those alone: prompts, padding and what the environment said never meet the vocabulary. The pass is reached
+through the model's own `forward`, so that DDP and PEFT wrap it like any other.
+"""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any, TypedDict, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from agent_r1_trainer._compat import base_causal_lm, class_forward, logits_postprocess
+from agent_r1_trainer.losses import token_log_probs
+
+__all__ = ["ScoreRequest", "ValueHead", "attach_scoring", "read_values"]
+
+CHUNK = 4096
+"""Tokens whose logits exist at the same time: with 150,000 words, 2.5 GB in fp32."""
+
+
+class ScoreRequest(TypedDict, total=False):
+    """Where to read; all int64 and on the model's device.
+
+    Attributes:
+        rows: [M] row of each response token.
+        columns: [M] column of each response token (its logits are those of the column before).
+        ids: [M] the tokens.
+        value_rows: [S] row of the last prompt token of each step. Absent: no values.
+        value_columns: [S] its column.
+        detach_values: Keep the value head's gradient from the trunk.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    ids: Tensor
+    value_rows: Tensor
+    value_columns: Tensor
+    detach_values: bool
+
+
+class ValueHead(nn.Module):
+    """A linear map from the trunk's last hidden state to a value, in fp32, zero at first.
+
+    Starting at zero, the first rollout's advantages are the discounted returns themselves.
+
+    Args:
+        hidden_size: Width of the trunk.
+    """
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(hidden_size, 1, dtype=torch.float32)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Values [S] of hidden states [S, width]."""
+        with torch.autocast(hidden.device.type, enabled=False):
+            return self.linear(hidden.float()).squeeze(-1)
+
+
+def read_values(head: ValueHead, hidden: Tensor, rows: Tensor, columns: Tensor, *, detach: bool = False) -> Tensor:
+    """Values [S] at some positions of hidden states [B, L, width]."""
+    states = hidden[rows, columns]
+    return head(states.detach() if detach else states)
+
+
+def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = False) -> None:
+    """Let `model(..., score=ScoreRequest)` return scores; without `score` the forward is the model's own.
+
+    The scores are a dict: `logprobs` [M] and `entropies` [M], and `values` [S] if asked for. A deep copy of the model
+    keeps the ability.
+
+    Args:
+        model: A causal language model, possibly wrapped by PEFT.
+        temperature: Logits are divided by it.
+        value_head: Add a `ValueHead` as `value_head` of the causal language model.
+    """
+    inner = base_causal_lm(model)
+    if value_head:
+        device = inner.get_input_embeddings().weight.device
+        inner.value_head = ValueHead(inner.config.get_text_config().hidden_size).to(device)
+    postprocess = logits_postprocess(inner)
+
+    def forward(self: PreTrainedModel, *args: Any, score: ScoreRequest | None = None, **kwargs: Any) -> Any:
+        if score is None:
+            return class_forward(self)(self, *args, **kwargs)
+
+        def score_tokens(hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+            logits = self.get_output_embeddings()(hidden).float()
+            return token_log_probs(logits if postprocess is None else postprocess(logits), ids, temperature)
+
+        # PEFT adds arguments of its own, all None; the trunk gets those that mean something.
+        inputs = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
+        hidden = self.base_model(*args, **inputs, use_cache=False).last_hidden_state
+        logprobs, entropies = _in_chunks(score_tokens, hidden[score["rows"], score["columns"] - 1], score["ids"])
+        output = {"logprobs": logprobs, "entropies": entropies}
+        if "value_rows" in score:
+            detach = score.get("detach_values", False)
+            head = cast(ValueHead, self.value_head)
+            output["values"] = read_values(head, hidden, score["value_rows"], score["value_columns"], detach=detach)
+        return output
+
+    forward.__wrapped__ = class_forward(inner)  # type: ignore[attr-defined]  # keeps the signature for `generate`
+    inner.forward = MethodType(forward, inner)  # type: ignore[method-assign]
+
+
+def _in_chunks(score_tokens: Any, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Score tokens CHUNK at a time; with gradients the logits of a chunk are computed again in the backward pass."""
+    if len(ids) <= CHUNK:
+        return score_tokens(hidden, ids)
+    parts = []
+    for part, part_ids in zip(hidden.split(CHUNK), ids.split(CHUNK), strict=True):
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(score_tokens, part, part_ids, use_reentrant=False))
+        else:
+            parts.append(score_tokens(part, part_ids))
+    logprobs, entropies = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)

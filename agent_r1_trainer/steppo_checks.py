@@ -1,0 +1,168 @@
+"""Settings that `StepPOTrainer` refuses, with the reason and what to do instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_r1_trainer import credit
+from agent_r1_trainer.losses import LossConfig, check_loss_estimator
+
+if TYPE_CHECKING:
+    from agent_r1_trainer.steppo_config import StepPOConfig
+
+__all__ = ["check_config", "check_schedule", "loss_config"]
+
+_DEFAULT_SAVE_STEPS = 500
+
+# Name of a field of TrainingArguments, the values it may have, and why no other.
+_INHERITED = (
+    (
+        "gradient_accumulation_steps",
+        (1,),
+        "an optimizer step already sums as many micro-batches as micro_batch_tokens makes necessary; to accumulate over "
+        "more episodes raise rollout_batch_size or lower num_minibatches",
+    ),
+    (
+        "auto_find_batch_size",
+        (False,),
+        "a rollout cannot be restarted with another batch size; lower micro_batch_tokens",
+    ),
+    (
+        "ignore_data_skip",
+        (False,),
+        "the tasks of a rollout follow from the step, so a resumed run must skip to its step",
+    ),
+    ("include_num_input_tokens_seen", ("no", False), "there are no input batches to count; see the metric num_tokens"),
+    ("label_smoothing_factor", (0, 0.0), "there are no labels to smooth"),
+    ("neftune_noise_alpha", (None,), "noise in the embeddings makes the policy ratios meaningless"),
+    ("deepspeed", (None,), "DeepSpeed is not supported yet; use `accelerate launch` with plain data parallelism"),
+    ("fp16", (False,), "loss scaling would hide which updates are skipped; use bf16"),
+    ("ddp_static_graph", (None, False), "the number of micro-batches changes from step to step"),
+    ("use_liger_kernel", (False,), "it replaces the forward pass that scores replies"),
+    ("dataloader_num_workers", (0,), "there is nothing to load"),
+)
+
+
+def check_config(config: StepPOConfig) -> None:
+    """Refuse settings that are out of range, contradict each other or would be ignored.
+
+    Raises:
+        ValueError: The setting's name, why it is refused and what to do instead.
+    """
+    for name, allowed, reason in _INHERITED:
+        value = getattr(config, name)
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r} is not supported: {reason}")
+    if config.fsdp:
+        raise ValueError("fsdp is not supported yet; use `accelerate launch` with plain data parallelism")
+    _check_sizes(config)
+    _check_ranges(config)
+    credit.get(config.advantage_estimator)
+    loss_config(config)
+    check_schedule(config)
+
+
+def loss_config(config: StepPOConfig) -> LossConfig:
+    """The part of the settings that the loss reads."""
+    in_loss = config.kl_in == "loss"
+    if config.beta and in_loss:
+        check_loss_estimator(config.kl_estimator)
+    if config.beta and not in_loss and config.kl_estimator != "k1":
+        raise ValueError(
+            f"kl_in='reward' takes kl_estimator='k1' (its sum over a reply is the log-ratio), got {config.kl_estimator!r}"
+        )
+    return LossConfig(
+        ratio_level=config.importance_sampling_level,
+        epsilon_low=config.epsilon,
+        epsilon_high=config.epsilon if config.epsilon_high is None else config.epsilon_high,
+        dual_clip=config.dual_clip,
+        beta=config.beta if in_loss else 0.0,
+        kl_estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
+        entropy_coef=config.entropy_coef,
+        value_clip=config.value_clip,
+    )
+
+
+def check_schedule(config: StepPOConfig) -> None:
+    """Check that the run ends and saves where a rollout's updates end.
+
+    A checkpoint between two updates of the same rollout would have to hold the rollout. So checkpoints lie at multiples
+    of `updates_per_rollout`; the default of `save_steps` is rounded up to one, another value is refused if it is none.
+
+    Raises:
+        ValueError: `max_steps`, `save_steps`, or with `load_best_model_at_end` `eval_steps`, is no multiple.
+    """
+    unit = config.updates_per_rollout
+    if config.save_steps == _DEFAULT_SAVE_STEPS:
+        config.save_steps = -(-_DEFAULT_SAVE_STEPS // unit) * unit
+    checked = {"max_steps": config.max_steps if config.max_steps > 0 else None}
+    if str(getattr(config.save_strategy, "value", config.save_strategy)) == "steps" and config.save_steps >= 1:
+        checked["save_steps"] = int(config.save_steps)
+    best = str(getattr(config.save_strategy, "value", config.save_strategy)) == "best"
+    if (config.load_best_model_at_end or best) and config.eval_steps is not None and config.eval_steps >= 1:
+        checked["eval_steps"] = int(config.eval_steps)
+    for name, value in checked.items():
+        if value is not None and value % unit:
+            lower, upper = value // unit * unit, -(-value // unit) * unit
+            nearest = f"{lower} or {upper}" if lower else f"{upper}"
+            raise ValueError(
+                f"{name}={value} must be a multiple of num_ppo_epochs * num_minibatches = {unit}, the optimizer steps "
+                f"after each rollout; take {nearest}"
+            )
+
+
+def _check_sizes(config: StepPOConfig) -> None:
+    for name in (
+        "rollout_batch_size",
+        "num_generations",
+        "max_prompt_length",
+        "max_completion_length",
+        "generation_batch_rows",
+        "num_ppo_epochs",
+        "num_minibatches",
+        "micro_batch_tokens",
+        "max_skipped_updates",
+    ):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(config, name)}")
+    for name in ("max_turns", "rollout_concurrency", "eval_episodes"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1 or None, got {value}")
+    if config.rollout_batch_size % config.num_generations:
+        raise ValueError(
+            f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="
+            f"{config.num_generations}: a rollout holds whole groups"
+        )
+
+
+def _check_ranges(config: StepPOConfig) -> None:
+    if config.temperature <= 0:
+        raise ValueError(
+            f"temperature must be positive in training (greedy replies explore nothing), got {config.temperature}"
+        )
+    for name in ("gamma", "lam"):
+        if not 0.0 <= getattr(config, name) <= 1.0:
+            raise ValueError(f"{name} must be in [0, 1], got {getattr(config, name)}")
+    for name in ("beta", "vf_coef", "critic_warmup_steps"):
+        if getattr(config, name) < 0:
+            raise ValueError(f"{name} must not be negative, got {getattr(config, name)}")
+    for name in ("target_kl", "critic_learning_rate"):
+        value = getattr(config, name)
+        if value is not None and value <= 0:
+            raise ValueError(f"{name} must be positive or None, got {value}")
+    if config.importance_sampling_cap < 1:
+        raise ValueError(f"importance_sampling_cap must be at least 1, got {config.importance_sampling_cap}")
+    for name, allowed in (
+        ("bootstrap", ("auto", "none", "value")),
+        ("critic", ("value_head", "separate")),
+        ("value_grad_to_trunk", ("full", "detach")),
+        ("history_thinking", ("keep", "strip")),
+        ("recipe", ("default", "native", "none")),
+        ("kl_in", ("loss", "reward")),
+        ("kl_estimator", ("k1", "k2", "k3")),
+        ("importance_sampling_correction", ("none", "token", "sequence")),
+        ("loss_aggregation", ("step_mean", "token_mean", "trajectory_mean", "trajectory_sum")),
+    ):
+        if getattr(config, name) not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")

@@ -1,0 +1,260 @@
+"""Settings of `StepPOTrainer`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from agent_r1_trainer._compat import BaseConfig
+from agent_r1_trainer.steppo_checks import check_config
+
+__all__ = ["StepPOConfig"]
+
+
+@dataclass
+class StepPOConfig(BaseConfig):
+    r"""Settings of [`StepPOTrainer`]; a `transformers.TrainingArguments` with the fields below.
+
+    One rollout collects `rollout_batch_size` episodes and is followed by exactly
+    `updates_per_rollout = num_ppo_epochs * num_minibatches` optimizer steps, whatever the number of turns in it. Steps of
+    the trainer (`max_steps`, `save_steps`, `logging_steps`, schedules) are optimizer steps.
+
+    Differences from the defaults of `TrainingArguments`: `learning_rate` 1e-6, `logging_steps` 10; on a CPU neither bf16
+    nor activation checkpointing; `metric_for_best_model` is `eval_success`.
+
+    The meaning of every field is in its `help` metadata (`agent-r1 train --help`) and, grouped, in `docs/training.md`.
+    """
+
+    _VALID_DICT_FIELDS = BaseConfig._VALID_DICT_FIELDS + [
+        "env_kwargs",
+        "eval_env_kwargs",
+        "chat_template_kwargs",
+        "model_init_kwargs",
+    ]
+
+    # Environment
+    env_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Arguments of the training environment's constructor."}
+    )
+    eval_env_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Arguments of the evaluation environment's constructor."}
+    )
+    recipe: Literal["default", "native", "none"] = field(
+        default="default",
+        metadata={
+            "help": "Wrappers around an environment with plain text observations: 'default' (an action format and the "
+            "chat history), 'native' (the chat history; a reply is a command) or 'none'."
+        },
+    )
+    max_turns: int | None = field(
+        default=None, metadata={"help": "Most turns of an episode. None keeps the limit of the environment's spec."}
+    )
+    rollout_concurrency: int | None = field(
+        default=None, metadata={"help": "Most episodes at a time on each process. None runs all at once."}
+    )
+
+    # Rollout
+    rollout_batch_size: int = field(
+        default=64, metadata={"help": "Episodes collected before each round of updates, over all processes together."}
+    )
+    num_generations: int = field(default=1, metadata={"help": "Episodes of the same task in a rollout."})
+    max_prompt_length: int = field(
+        default=8192,
+        metadata={"help": "Longest prompt in tokens. An episode whose next prompt is longer stops; nothing is cut."},
+    )
+    max_completion_length: int = field(default=1024, metadata={"help": "Longest reply of one turn, in tokens."})
+    temperature: float = field(default=1.0, metadata={"help": "Sampling temperature; ratios are taken at it too."})
+    top_p: float = field(
+        default=1.0,
+        metadata={"help": "Nucleus sampling. Below 1 the trained ratios are biased; see the importance weights."},
+    )
+    top_k: int = field(default=0, metadata={"help": "Sample among this many tokens; 0 keeps all."})
+    generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
+    history_thinking: Literal["keep", "strip"] = field(
+        default="keep",
+        metadata={
+            "help": "Whether thinking in earlier replies stays in the prompt. 'keep' lets the turns of an episode be "
+            "trained as one sequence; 'strip' renders every prompt afresh."
+        },
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Arguments of the chat template, e.g. {'enable_thinking': false}."}
+    )
+    model_init_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Arguments of `from_pretrained` when the model is given by name."}
+    )
+
+    # Credit
+    advantage_estimator: str = field(default="step_gae", metadata={"help": "Name of a registered advantage estimator."})
+    gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn), not per token."})
+    lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps."})
+    bootstrap: Literal["auto", "none", "value"] = field(
+        default="auto",
+        metadata={
+            "help": "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, 'none' "
+            "never, 'value' at the turn limit too (with gamma 1 that lets stalling justify itself)."
+        },
+    )
+    reward_scaling: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Divide rewards by the running standard deviation of discounted returns. None: on with a value head, "
+            "off with a separate critic."
+        },
+    )
+
+    # Policy loss
+    num_ppo_epochs: int = field(default=1, metadata={"help": "Passes over each rollout."})
+    num_minibatches: int = field(
+        default=4, metadata={"help": "Optimizer steps in each pass. The published runs take about one per turn."}
+    )
+    importance_sampling_level: Literal["token", "sequence"] = field(
+        default="sequence", metadata={"help": "Policy ratio per token, or one (geometric mean) per reply."}
+    )
+    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below 1 - epsilon."})
+    epsilon_high: float | None = field(
+        default=None, metadata={"help": "The ratio is clipped above 1 + epsilon_high. None takes epsilon."}
+    )
+    dual_clip: float | None = field(
+        default=None, metadata={"help": "Bound (above 1) on the ratio of negative advantages. None sets no bound."}
+    )
+    loss_aggregation: Literal["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"] = field(
+        default="step_mean", metadata={"help": "How steps are weighted in the policy loss."}
+    )
+    beta: float = field(
+        default=0.0, metadata={"help": "Weight of the KL to the starting policy. 0 keeps no reference."}
+    )
+    kl_estimator: Literal["k1", "k2", "k3"] = field(
+        default="k3", metadata={"help": "Estimator of the KL: k2 or k3 in the loss, k1 in the reward."}
+    )
+    kl_in: Literal["loss", "reward"] = field(default="loss", metadata={"help": "Where the KL enters."})
+    entropy_coef: float = field(default=0.0, metadata={"help": "Weight of an entropy bonus."})
+    target_kl: float | None = field(
+        default=None,
+        metadata={
+            "help": "Skip the policy's updates for the rest of a rollout once its KL to the rollout's policy exceeds this."
+        },
+    )
+    importance_sampling_correction: Literal["none", "token", "sequence"] = field(
+        default="none",
+        metadata={"help": "Truncated importance weights between the sampler's log-probabilities and the trainer's."},
+    )
+    importance_sampling_cap: float = field(default=2.0, metadata={"help": "Largest of those weights."})
+
+    # Critic
+    critic: Literal["value_head", "separate"] = field(
+        default="value_head",
+        metadata={"help": "A linear head on the policy's trunk, or a copy of the policy with an optimizer of its own."},
+    )
+    vf_coef: float = field(default=0.5, metadata={"help": "Weight of the value loss."})
+    value_grad_to_trunk: Literal["full", "detach"] = field(
+        default="full", metadata={"help": "Whether the value head's gradient reaches the policy's trunk."}
+    )
+    value_clip: float | None = field(
+        default=None, metadata={"help": "Clip of the value around its old one, in scaled units. None: no clip."}
+    )
+    critic_learning_rate: float | None = field(
+        default=None, metadata={"help": "Learning rate of the value head or critic. None: 10 times learning_rate."}
+    )
+    critic_max_grad_norm: float | None = field(
+        default=None, metadata={"help": "Gradient clip of the value head or critic. None takes max_grad_norm."}
+    )
+    critic_warmup_steps: int = field(
+        default=0, metadata={"help": "First optimizer steps in which only the critic learns; the policy stands still."}
+    )
+
+    # Batching and robustness
+    micro_batch_tokens: int | None = field(
+        default=None,
+        metadata={"help": "Most tokens, padding included, in one forward pass. None: 16384, or 4096 on a CPU."},
+    )
+    merge_steps: bool = field(
+        default=True, metadata={"help": "Train turns whose prompt extends the previous one as one sequence."}
+    )
+    max_skipped_updates: int = field(
+        default=10,
+        metadata={
+            "help": "Stop after this many updates in a row were skipped for a loss or gradient that is not finite."
+        },
+    )
+
+    # Evaluation and logs
+    eval_episodes: int | None = field(
+        default=None,
+        metadata={"help": "Held-out tasks in an evaluation. None: all of the panel, or 100 without a panel."},
+    )
+    eval_temperature: float | None = field(
+        default=None, metadata={"help": "Temperature of the evaluation. None takes the one of training."}
+    )
+    eval_greedy: bool = field(
+        default=False, metadata={"help": "Evaluate greedily as well, as metrics `eval_greedy_...`."}
+    )
+    log_completions: bool = field(
+        default=False, metadata={"help": "Print a sample of episodes with every log, and keep tables in output_dir."}
+    )
+    num_completions_to_print: int = field(default=4, metadata={"help": "Episodes in that sample."})
+
+    # Other defaults than those of TrainingArguments
+    learning_rate: float = field(default=1e-6, metadata={"help": "Learning rate of the policy."})
+    eval_on_start: bool = field(
+        default=True, metadata={"help": "Evaluate before the first update, if there is an evaluation environment."}
+    )
+    activation_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Trade compute for memory. None: on, except on a CPU."}
+    )
+    gradient_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Older name of activation_checkpointing."}
+    )
+    remove_unused_columns: bool = field(default=False, metadata={"help": "Has no use here."})
+
+    def __post_init__(self) -> None:
+        """Fill in what depends on the machine and refuse what cannot work.
+
+        Raises:
+            ValueError: A setting out of its range, or one that this trainer would silently ignore.
+        """
+        on_cpu = self.use_cpu or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+        if self.bf16 is None and on_cpu:
+            self.bf16 = False
+        if self.activation_checkpointing is None and self.gradient_checkpointing is None:
+            self.activation_checkpointing = not on_cpu
+        if self.micro_batch_tokens is None:
+            self.micro_batch_tokens = 4096 if on_cpu else 16384
+        if self.metric_for_best_model is None:
+            self.metric_for_best_model = "eval_success"
+        # transformers would replace a NaN loss by the average of the others in the log, and go on.
+        self.logging_nan_inf_filter = False
+        # Every parameter takes part in every micro-batch and buffers never change, so DDP need look for neither.
+        if self.ddp_find_unused_parameters is None:
+            self.ddp_find_unused_parameters = False
+        if self.ddp_broadcast_buffers is None:
+            self.ddp_broadcast_buffers = False
+        check_config(self)
+        super().__post_init__()
+
+    @property
+    def updates_per_rollout(self) -> int:
+        """Optimizer steps after each rollout."""
+        return self.num_ppo_epochs * self.num_minibatches
+
+    @property
+    def groups_per_rollout(self) -> int:
+        """Different tasks in each rollout."""
+        return self.rollout_batch_size // self.num_generations
+
+    @property
+    def scale_rewards(self) -> bool:
+        """Whether rewards are divided by the running standard deviation of returns."""
+        return self.critic == "value_head" if self.reward_scaling is None else self.reward_scaling
+
+    @property
+    def critic_lr(self) -> float:
+        """Learning rate of the value head or critic."""
+        return 10 * self.learning_rate if self.critic_learning_rate is None else self.critic_learning_rate
+
+    @property
+    def critic_clip(self) -> float:
+        """Largest gradient norm of the value head or critic; 0 does not clip."""
+        return self.max_grad_norm if self.critic_max_grad_norm is None else self.critic_max_grad_norm

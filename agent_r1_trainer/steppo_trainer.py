@@ -1,0 +1,431 @@
+"""Step-level policy optimisation on TRL's trainer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
+from transformers.trainer_utils import TrainOutput
+
+from agent_r1_trainer import credit
+from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, generation_model, is_peft_model
+from agent_r1_trainer.checkpointing import last_whole_checkpoint, read_state, write_state
+from agent_r1_trainer.critic import CriticModel, SeparateCritic, load_trainable, save_trainable
+from agent_r1_trainer.distributed import gather_items, own_share
+from agent_r1_trainer.environments import EnvArgument, EnvFactory
+from agent_r1_trainer.evaluation import Evaluator
+from agent_r1_trainer.experience import Experience
+from agent_r1_trainer.experience_maker import ExperienceMaker
+from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase
+from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
+from agent_r1_trainer.models import Models, build_models, prompt_limit, stop_token_ids
+from agent_r1_trainer.scorer import Reference
+from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.task_cursor import TaskCursor
+from agent_r1_trainer.update import Updater
+
+__all__ = ["StepPOTrainer"]
+
+_VALUE_HEAD = "value_head.safetensors"
+
+
+class _Steps(Dataset[dict[str, int]]):
+    """Numbers the optimizer steps of an epoch: one item is one step, and the step decides what is trained on."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        return {"step": index}
+
+
+class StepPOTrainer(BaseTrainer):
+    """Trains a language-model agent with step-level PPO (StepPO, arXiv 2604.18401).
+
+    A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read at
+    the last prompt token. Step GAE gives every turn its advantage, and a fixed number of clipped policy updates follows.
+
+    Example:
+        trainer = StepPOTrainer(
+            model="Qwen/Qwen3-1.7B",
+            args=StepPOConfig("runs/hotpotqa", gamma=0.99, max_steps=400, eval_env_kwargs={"split": "validation"}),
+            env="AgentR1/HotpotQA-v0",
+        )
+        trainer.train()
+
+    Args:
+        model: Name or path, or a causal language model, possibly with PEFT adapters.
+        args: The settings.
+        env: A registered id, an `EnvSpec`, or a function that returns a new environment at every call.
+        eval_env: The same for evaluation. None uses `env` with `args.eval_env_kwargs` if those are given, else there is
+            no evaluation.
+        processing_class: Tokenizer; None loads the model's.
+        flow: Runs the episodes instead of `AgentEnvLoop` over `env`.
+        eval_flow: The same for evaluation.
+        callbacks: Callbacks of transformers.
+        optimizers: Optimizer and schedule of the policy (and its value head); None makes them from `args`.
+        peft_config: Adapters to train instead of the weights.
+
+    Raises:
+        ValueError: A setting that cannot work, with what to do instead.
+    """
+
+    _tag_names = ["trl", "steppo", "agent-r1"]
+    _name = "StepPO"
+    _paper = {
+        "title": "StepPO: Step-Aligned Policy Optimization for Agentic Reinforcement Learning",
+        "id": "2604.18401",
+    }
+    loss_is_scaled_for_ga = True
+
+    args: StepPOConfig
+
+    def __init__(
+        self,
+        model: str | nn.Module,
+        args: StepPOConfig | None = None,
+        env: EnvArgument | None = None,
+        eval_env: EnvArgument | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        *,
+        flow: AgentFlowBase | None = None,
+        eval_flow: AgentFlowBase | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None] = (None, None),
+        peft_config: Any | None = None,
+    ) -> None:
+        args = StepPOConfig("steppo") if args is None else args
+        models = build_models(model, args, processing_class, peft_config)
+        self.flow = flow or self._env_flow(args, models, env, args.env_kwargs)
+        self.eval_flow = eval_flow
+        if eval_flow is None and (eval_env is not None or args.eval_env_kwargs is not None):
+            self.eval_flow = self._env_flow(args, models, env if eval_env is None else eval_env, args.eval_env_kwargs)
+        if self.eval_flow is None and args.eval_strategy != "no":
+            raise ValueError(
+                f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set eval_env_kwargs "
+                "(for example {'split': 'validation'})"
+            )
+        self.cursor = TaskCursor(
+            self.flow.num_tasks, seed=args.seed, groups=args.groups_per_rollout, samples=args.num_generations
+        )
+        if self.cursor.rollouts_per_epoch is None and args.max_steps <= 0:
+            raise ValueError("the environment has no panel of tasks, so there are no epochs to count: set max_steps")
+        super().__init__(
+            model=models.policy,
+            args=args,
+            data_collator=_only,
+            train_dataset=_Steps((self.cursor.rollouts_per_epoch or 1) * args.updates_per_rollout),
+            eval_dataset=None if self.eval_flow is None else _Steps(1),
+            processing_class=models.tokenizer,
+            callbacks=callbacks,
+            optimizers=optimizers,
+        )
+        if args.n_gpu > 1:
+            raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
+        self.sampling = SamplingParams(
+            max_new_tokens=args.max_completion_length,
+            stop_token_ids=stop_token_ids(models.policy, models.tokenizer),
+            temperature=args.temperature,
+            top_p=args.top_p,
+            top_k=args.top_k,
+        )
+        self.scaler = credit.RewardScaler(args.gamma) if args.scale_rewards else None
+        self.critic: SeparateCritic | None = None
+        self._models = models
+        self._maker: ExperienceMaker | None = None
+        self._updater: Updater | None = None
+        self._experience: Experience | None = None
+        self._store = MetricStore()
+        self._grad_norm = 0.0
+        self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
+        self._evaluator = (
+            None
+            if self.eval_flow is None
+            else Evaluator(
+                self.eval_flow,
+                self.accelerator,
+                num_tasks=self.eval_flow.num_tasks,
+                episodes=args.eval_episodes,
+                seed=args.seed,
+            )
+        )
+
+    # Set-up
+
+    def _env_flow(
+        self, args: StepPOConfig, models: Models, env: EnvArgument | None, kwargs: dict[str, Any] | str | None
+    ) -> AgentEnvLoop:
+        if env is None:
+            raise ValueError("env is needed: an id, an EnvSpec or a function that builds an environment")
+        factory = EnvFactory(env, dict(kwargs or {}), recipe=args.recipe, max_turns=args.max_turns)
+        return AgentEnvLoop(
+            factory,
+            models.tokenizer,
+            max_prompt_length=prompt_limit(models.policy, args),
+            concurrency=args.rollout_concurrency,
+            history_thinking=args.history_thinking,
+            chat_template_kwargs=args.chat_template_kwargs,
+        )
+
+    def get_train_dataloader(self) -> DataLoader:
+        """One item a step, the same on every rank; nothing is sharded, since the items only count."""
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Make the optimizer of the policy, with the value head in a group of its own learning rate."""
+        head = self._value_head
+        if self.optimizer is not None or head is None:
+            return super().create_optimizer(model)
+        head.requires_grad_(False)
+        super().create_optimizer(model)
+        head.requires_grad_(True)
+        self.optimizer.add_param_group(
+            {"params": list(head.parameters()), "lr": self.args.critic_lr, "weight_decay": 0.0}
+        )
+        return self.optimizer
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """Make the schedule, and what else needs the wrapped models: the separate critic and the collaborators."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if num_training_steps % self.args.updates_per_rollout:
+            raise ValueError(
+                f"the run would end after {num_training_steps} steps, inside a rollout of "
+                f"{self.args.updates_per_rollout} updates: choose num_train_epochs or max_steps accordingly"
+            )
+        if self._models.critic is not None and self.critic is None:
+            self.critic = self._make_critic(self._models.critic, num_training_steps)
+        policy = self.accelerator.unwrap_model(self.model_wrapped)
+        self._updater = Updater(self.args, self.accelerator, policy, self.critic)
+        self._maker = ExperienceMaker(
+            self.args,
+            self.accelerator,
+            policy,
+            critic=self.critic,
+            reference=self._reference(),
+            scaler=self.scaler,
+            pad_id=self.processing_class.pad_token_id,
+            merge=self._models.merge,
+        )
+        return scheduler
+
+    def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
+        model.to(self.accelerator.device)
+        cls, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = cls(parameters, **{**kwargs, "lr": self.args.critic_lr, "weight_decay": self.args.weight_decay})
+        scheduler = get_scheduler(
+            self.args.lr_scheduler_type,
+            optimizer=optimizer,
+            num_warmup_steps=self.args.get_warmup_steps(num_training_steps),
+            num_training_steps=num_training_steps,
+            scheduler_specific_kwargs=self.args.lr_scheduler_kwargs,
+        )
+        return SeparateCritic(model, self.accelerator, optimizer, scheduler)
+
+    def _reference(self) -> Reference | None:
+        reference = self._models.reference
+        if reference is not None and reference.copy is not None:
+            reference.copy.to(self.accelerator.device)
+        return reference
+
+    @property
+    def _value_head(self) -> nn.Module | None:
+        return getattr(base_causal_lm(self.accelerator.unwrap_model(self.model)), "value_head", None)
+
+    # Training
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
+        """Train; see `transformers.Trainer.train`.
+
+        Args:
+            resume_from_checkpoint: A checkpoint's path, or True for the newest whole one in `output_dir`. The run
+                continues as if it had not stopped.
+            **kwargs: As for `transformers.Trainer.train`.
+        """
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, int], num_items_in_batch: Any | None = None
+    ) -> torch.Tensor:
+        """Run one optimizer step's forward and backward passes, after a rollout where one is due."""
+        assert self._updater is not None
+        step = self.state.global_step
+        index = step % self.args.updates_per_rollout
+        if index == 0 or self._experience is None:
+            self._experience = self._collect(step // self.args.updates_per_rollout)
+        model.train()
+        started = time.perf_counter()
+        result = self._updater.run(model, self._experience, index, warmup=step < self.args.critic_warmup_steps)
+        if self.critic is not None:
+            self.critic.step()
+        self._totals["loss"] += result.loss
+        self._totals["steps"] += 1
+        self._grad_norm = result.grad_norm
+        self._store.add({**result.metrics, "loss": result.loss, "time/update": time.perf_counter() - started})
+        self._store.add({"skipped_updates": float(self._updater.skipped)})
+        return torch.tensor(result.loss, device=self.accelerator.device)
+
+    def _clip_grad_norm(self, model: nn.Module) -> float:
+        """Gradients were clipped, policy and critic apart, when `training_step` decided about the update."""
+        return self._grad_norm
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> float:
+        return self._grad_norm
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Not counted: the items of the dataloader hold no tokens."""
+        return 0
+
+    def _collect(self, rollout: int) -> Experience:
+        """Run a rollout and make it into experience."""
+        assert self._maker is not None
+        assignments = own_share(self.accelerator, self.cursor.assignments(rollout))
+        started = time.perf_counter()
+        with generation_model(self.model_wrapped, self.accelerator) as policy:
+            trajectories = self.flow.run(
+                assignments, self._generator(policy), self.sampling, policy_version=self.state.global_step
+            )
+        collected = time.perf_counter()
+        episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
+        metrics = episode_metrics(episodes)
+        if all(episode.masked for episode in episodes):
+            errors = sorted({trajectory.error or trajectory.stop.value for trajectory in trajectories})
+            raise RuntimeError(f"no episode of rollout {rollout} could be used: {'; '.join(errors[:4])}")
+        experience, more = self._maker.make(rollout, trajectories)
+        metrics.update(more)
+        self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
+        metrics["num_tokens"] = self._totals["tokens"]
+        metrics["time/rollout"] = collected - started
+        metrics["time/generation"] = self.flow.times.generation
+        metrics["time/environment"] = self.flow.times.environment
+        metrics["time/experience"] = time.perf_counter() - collected
+        self._store.add(metrics)
+        return experience
+
+    def _generator(self, policy: nn.Module) -> Generator:
+        return TransformersGenerator(
+            policy, pad_token_id=self.processing_class.pad_token_id, max_rows=self.args.generation_batch_rows
+        )
+
+    # Evaluation and logs
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
+        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
+            return {}
+        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
+
+    def evaluate(
+        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Run the held-out episodes with the policy as it is.
+
+        Args:
+            eval_dataset: Has no meaning here.
+            ignore_keys: Has no meaning here.
+            metric_key_prefix: Put before the names of the metrics.
+
+        Returns:
+            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
+
+        Raises:
+            ValueError: If the trainer has no evaluation environment.
+        """
+        if self._evaluator is None:
+            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
+        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
+        with generation_model(self.model_wrapped, self.accelerator) as policy:
+            results, _ = self._evaluator.run(
+                self._generator(policy),
+                replace(self.sampling, temperature=temperature),
+                greedy=self.args.eval_greedy,
+                policy_version=self.state.global_step,
+            )
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the metrics since the last log.
+
+        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
+        """
+        if "train_loss" in logs:
+            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
+        elif "loss" in logs:
+            logs.update(self._store.flush())
+        super().log(logs, start_time)
+
+    # Checkpoints
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """Save the policy as any program can load it, and the value head beside it."""
+        head = self._value_head
+        if head is not None and state_dict is None and not is_peft_model(self.model):
+            full = self.model.state_dict()
+            state_dict = {name: tensor for name, tensor in full.items() if not name.startswith("value_head.")}
+        super()._save(output_dir, state_dict)
+        if head is not None and self.args.should_save:
+            save_trainable(head, Path(output_dir or self.args.output_dir) / _VALUE_HEAD)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if self._value_head is not None:
+            load_trainable(self._value_head, Path(resume_from_checkpoint) / _VALUE_HEAD)
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        if self._value_head is not None:
+            load_trainable(self._value_head, Path(self.state.best_model_checkpoint) / _VALUE_HEAD)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if not self.args.should_save:
+            return
+        if self.critic is not None:
+            self.critic.save(Path(output_dir))
+        assert self._updater is not None
+        write_state(
+            output_dir,
+            {
+                "scaler": None if self.scaler is None else self.scaler.state_dict(),
+                "metrics": self._store.state_dict(),
+                "totals": self._totals,
+                "skipped": [self._updater.skipped, self._updater.skipped_in_row],
+            },
+        )
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        if self.critic is not None:
+            self.critic.load(Path(checkpoint))
+        state = read_state(checkpoint)
+        if self.scaler is not None and state["scaler"] is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self._store.load_state_dict(state["metrics"])
+        self._totals = state["totals"]
+        assert self._updater is not None
+        self._updater.skipped, self._updater.skipped_in_row = state["skipped"]
+
+
+def _only(batch: list[dict[str, int]]) -> dict[str, int]:
+    return batch[0]
