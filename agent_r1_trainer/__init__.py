@@ -1,1 +1,54 @@
-"""Step-level reinforcement learning of language-model agents, as a TRL plugin."""
+"""Step-level reinforcement learning of language-model agents, as a TRL plugin.
+
+Nothing heavy is imported before it is used: the command line and the benchmark run without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, Assignment, SingleStepFlow
+    from agent_r1_trainer.steppo_config import StepPOConfig
+    from agent_r1_trainer.steppo_trainer import StepPOTrainer
+    from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+
+__all__ = [
+    "AgentEnvLoop",
+    "AgentFlowBase",
+    "Assignment",
+    "SingleStepFlow",
+    "Step",
+    "StepPOConfig",
+    "StepPOTrainer",
+    "StopReason",
+    "Trajectory",
+]
+
+_HOME = {
+    "flows": ["AgentEnvLoop", "AgentFlowBase", "Assignment", "SingleStepFlow"],
+    "steppo_config": ["StepPOConfig"],
+    "steppo_trainer": ["StepPOTrainer"],
+    "trajectory": ["Step", "StopReason", "Trajectory"],
+}
+_MODULES = {name: module for module, names in _HOME.items() for name in names}
+_TRAIN_EXTRA = frozenset({"torch", "transformers", "trl", "accelerate", "peft", "datasets", "safetensors"})
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name where it is first used (PEP 562).
+
+    Raises:
+        ImportError: Something of the extra ``train`` is missing; the message says how to install it.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] in _TRAIN_EXTRA:
+            raise ImportError(f"{name} needs {error.name}: pip install 'agent-r1[train]'", name=error.name) from error
+        raise
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

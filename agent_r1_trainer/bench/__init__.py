@@ -1,0 +1,1 @@
+"""Benchmark runs: agents, a log that survives everything, figures with intervals."""

@@ -1,0 +1,32 @@
+"""The agents that a benchmark can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_r1_trainer.bench.agents.base import Agent
+from agent_r1_trainer.bench.settings import AgentSpec
+
+__all__ = ["Agent", "make_agent"]
+
+
+def make_agent(spec: AgentSpec, options: Mapping[str, Any]) -> Agent:
+    """Build the agent that ``spec`` names; ``options`` are for a model behind an endpoint.
+
+    Raises:
+        ValueError: The kind is none of ``random``, ``expert`` and ``openai``.
+    """
+    if spec.kind == "random":
+        from agent_r1_trainer.bench.agents.random_agent import RandomAgent
+
+        return RandomAgent()
+    if spec.kind == "expert":
+        from agent_r1_trainer.bench.agents.expert import ExpertAgent
+
+        return ExpertAgent()
+    if spec.kind == "openai":
+        from agent_r1_trainer.bench.agents.chat import ChatAgent
+
+        return ChatAgent(spec.model, spec.url, **options)
+    raise ValueError(f"there is no agent of the kind {spec.kind!r} here")

@@ -1,0 +1,104 @@
+"""``agent-r1 bench``: the run of :mod:`agent_r1_trainer.bench.runner` with a progress bar and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from agent_r1_trainer.bench.log import LogError
+from agent_r1_trainer.bench.manifest import ManifestError
+from agent_r1_trainer.bench.report import Summary
+from agent_r1_trainer.bench.runner import BenchError, BenchRun
+from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
+from agent_r1_trainer.json_option import json_object
+
+__all__ = ["bench_command"]
+
+INTERRUPTED = 130
+
+
+def bench_command(
+    env: str,
+    agent: str,
+    out: Path,
+    split: str,
+    episodes: int | None,
+    seed: int,
+    concurrency: int,
+    env_kwargs: str,
+    max_turns: int | None,
+    sampling: Mapping[str, Any],
+    transport: Mapping[str, Any],
+) -> int:
+    """Run the command; see ``agent-r1 bench --help`` for the arguments. Returns the exit status."""
+    say = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        spec = parse_agent(agent)
+        settings = BenchSettings(
+            env=env,
+            agent=spec,
+            split=split,
+            seed=seed,
+            episodes=episodes,
+            concurrency=concurrency,
+            env_kwargs=json_object(env_kwargs, "--env-kwargs"),
+            max_turns=max_turns,
+            sampling=sampling if spec.is_model else {},
+            transport=transport if spec.kind == "openai" else {},
+        )
+        run = BenchRun(settings, out)
+        return _play(run, say)
+    except (ValueError, TypeError, ImportError, gymnasium.error.Error, ManifestError, LogError, BenchError) as error:
+        say.print(f"agent-r1 bench: {error}", style="red", markup=False)
+        return 2
+
+
+def _play(run: BenchRun, say: Console) -> int:
+    jobs, total = len(run.jobs), run.episodes
+    if run.resumed:
+        say.print(f"{total - jobs} of {total} episodes are there already; {jobs} to play", markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=say, transient=True, disable=not say.is_terminal) as progress:
+            bar = progress.add_task(str(run.settings.agent), total=total, completed=total - jobs)
+            summary = run.run(lambda record: progress.advance(bar))
+    except KeyboardInterrupt:
+        done = total - len(run.jobs)
+        if done:
+            show(run.summary(), run)
+        say.print(f"Stopped. {done} of {total} episodes are in {run.log}; the same command goes on.", markup=False)
+        return INTERRUPTED
+    show(summary, run)
+    if summary.failed:
+        first = next(record for record in run.records if record.failed)
+        say.print(
+            f"{summary.failed} episodes failed and count as score 0, the first with {first.error}\n"
+            "The same command plays them again.",
+            style="yellow",
+            markup=False,
+        )
+    return 0
+
+
+def show(summary: Summary, run: BenchRun) -> None:
+    """Print the figures and where the run lies."""
+    settings = run.settings
+    table = Table()
+    for heading in ("", "mean", "95 % interval"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name in ("score", "success", "reward", "turns", "invalid_rate"):
+        figure = getattr(summary, name)
+        label = name.replace("_", " ")
+        table.add_row(label, f"{figure.value:.3f}", f"{figure.low:.3f} .. {figure.high:.3f}")
+    console = Console(highlight=False)
+    title = f"{settings.agent} on {settings.env}, {settings.split}, {summary.episodes} episodes"
+    console.print(title, markup=False, soft_wrap=True)
+    console.print(table)
+    stops = ", ".join(f"{name} {count}" for name, count in summary.stops.items())
+    console.print(f"stopped by: {stops}\n{run.folder}: episodes.jsonl, summary.json", markup=False, soft_wrap=True)

@@ -1,0 +1,78 @@
+"""What a run was made with, so that a folder never holds episodes of two different runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ManifestError", "claim_folder"]
+
+FORMAT = "agent-r1-bench"
+VERSION = 1
+_FREE = frozenset({"agent_r1"})  # may differ between the parts of one run
+
+
+class ManifestError(RuntimeError):
+    """The folder belongs to another run; the message names what differs and the way out."""
+
+
+def claim_folder(folder: Path, settings: dict[str, Any]) -> bool:
+    """Make ``folder`` the home of a run with these settings, or check that it is.
+
+    Args:
+        folder: Made when missing.
+        settings: JSON data that decides what the episodes are.
+
+    Returns:
+        Whether a run with these settings was begun there before.
+
+    Raises:
+        ManifestError: The folder holds a run with other settings, or a damaged manifest.
+    """
+    path = folder / "manifest.json"
+    mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings}
+    if path.exists():
+        theirs = _read(path)
+        differing = sorted(
+            key for key in {*mine, *theirs} - _FREE if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))
+        )
+        if differing:
+            lines = "".join(
+                f"\n  {key}: {_short(theirs.get(key))} there, {_short(mine.get(key))} now" for key in differing
+            )
+            raise ManifestError(f"{folder} holds a run with other settings; choose another --out.{lines}")
+        return True
+    if (folder / "episodes.jsonl").exists():
+        raise ManifestError(
+            f"{folder} holds episodes but no manifest.json that says what they are; choose another --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}.tmp")
+    scratch.write_text(json.dumps(mine, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(scratch, path)
+    return False
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ManifestError(f"{path} is damaged ({error}); choose another --out") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ManifestError(f"{path} is not the manifest of a benchmark run; choose another --out")
+    return manifest
+
+
+def _own_version() -> str:
+    try:
+        return version("agent-r1")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else text[:117] + "..."

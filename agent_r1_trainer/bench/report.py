@@ -1,0 +1,64 @@
+"""From the records of a run to the figures that are printed and saved."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates
+from agent_r1_trainer.bench.records import EpisodeRecord
+
+__all__ = ["Summary", "summarize", "write_summary"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of a run.
+
+    A failed episode counts as one without success, with score 0: an agent whose server breaks down has not solved the
+    task. How many there are is said beside it.
+
+    Attributes:
+        episodes: Number of episodes played.
+        failed: How many of them broke down.
+        stops: Number of episodes by why they stopped.
+        score: Mean score.
+        success: Share of episodes with success.
+        reward: Mean sum of rewards.
+        turns: Mean number of actions.
+        invalid_rate: Share of the actions that the env refused.
+    """
+
+    episodes: int
+    failed: int
+    stops: dict[str, int]
+    score: Estimate
+    success: Estimate
+    reward: Estimate
+    turns: Estimate
+    invalid_rate: Estimate
+
+
+def summarize(records: Sequence[EpisodeRecord]) -> Summary:
+    """Compute the figures.
+
+    Raises:
+        ValueError: There is no record.
+    """
+    over = [[r.score, r.success, r.reward, r.turns, r.invalid] for r in records]
+    under = [[1, 1, 1, 1, r.turns] for r in records]
+    score, success, reward, turns, invalid_rate = ratio_estimates(over, under)
+    stops = dict(Counter(r.stop for r in records).most_common())
+    failed = sum(r.failed for r in records)
+    return Summary(len(records), failed, stops, score, success, reward, turns, invalid_rate)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the figures as JSON, in one step."""
+    scratch = path.with_suffix(f".{os.getpid()}.tmp")
+    scratch.write_text(json.dumps(asdict(summary), indent=2) + "\n", encoding="utf-8")
+    os.replace(scratch, path)

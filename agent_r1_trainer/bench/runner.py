@@ -1,0 +1,150 @@
+"""A benchmark run from beginning, or from where it stopped, to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import agent_r1_envs  # noqa: F401  (registers the ids)
+from agent_r1_trainer.bench.log import EpisodeLog, read_log
+from agent_r1_trainer.bench.manifest import claim_folder
+from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.bench.report import Summary, summarize, write_summary
+from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
+from agent_r1_trainer.bench.workers import play_all
+from agent_r1_trainer.environments import EnvFactory, panel_ids
+from agent_r1_trainer.seeds import derive_seed
+
+__all__ = ["BenchError", "BenchRun"]
+
+_HOPELESS = 8  # a run that begins with so many failures stops
+
+
+class BenchError(RuntimeError):
+    """The run cannot go on; the message says why and what to do."""
+
+
+class BenchRun:
+    """A run in a folder: ``manifest.json``, ``episodes.jsonl`` and ``summary.json``.
+
+    Episode ``i`` plays task ``i`` of the split (again from the first after the last) with a seed made of the run's
+    seed and ``i``, so that the result does not depend on concurrency, interruptions or order.
+
+    Args:
+        settings: What to run.
+        folder: Where; a run with the same settings that stopped there goes on.
+
+    Raises:
+        ManifestError: The folder belongs to another run.
+        LogError: The log of the folder is damaged.
+        ValueError: The env cannot be built with these settings.
+    """
+
+    def __init__(self, settings: BenchSettings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+        recipe: Any = settings.sampling.get("recipe", "none")
+        kwargs = env_arguments(settings.env, settings.split, settings.env_kwargs)
+        self.make_env = EnvFactory(settings.env, kwargs, recipe, settings.max_turns)
+        described, self.tasks = self._describe()
+        self.resumed = claim_folder(folder, described)
+        self.log = folder / "episodes.jsonl"
+        self._records = {record.episode: record for record in read_log(self.log)}
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes the run has: those asked for, or one per task.
+
+        Raises:
+            BenchError: Neither is known.
+        """
+        if self.settings.episodes is not None:
+            return self.settings.episodes
+        if self.tasks is None:
+            raise BenchError(f"{self.settings.env} has no panel of tasks: say how many --episodes to play")
+        return self.tasks
+
+    @property
+    def records(self) -> list[EpisodeRecord]:
+        """The records so far, in order of episode, failed ones included."""
+        return [self._records[e] for e in sorted(self._records) if e < self.episodes]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is still to play: episodes without a record, and those that failed."""
+        open_ = [e for e in range(self.episodes) if e not in self._records or self._records[e].failed]
+        return [Job(e, self._task(e), derive_seed(self.settings.seed, "bench", e)) for e in open_]
+
+    def run(self, on_record: Callable[[EpisodeRecord], None] | None = None) -> Summary:
+        """Play what is still to play, writing each record as it is ready.
+
+        Args:
+            on_record: Called after each, for a progress bar.
+
+        Raises:
+            BenchError: The first episodes all failed, so that something else is wrong.
+            KeyboardInterrupt: As usual; what was done is written.
+        """
+        jobs = self.jobs
+        if jobs:
+            with EpisodeLog(self.log) as log:
+                failures: list[EpisodeRecord] = []
+                for count, record in enumerate(self._play(jobs), 1):
+                    log.append(record)
+                    self._records[record.episode] = record
+                    if on_record is not None:
+                        on_record(record)
+                    if record.failed:
+                        failures.append(record)
+                    if len(failures) == count == _HOPELESS and len(jobs) > _HOPELESS:
+                        raise BenchError(f"the first {count} episodes failed, the last with {record.error}")
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """Compute the figures of what was played and write them to ``summary.json``.
+
+        Raises:
+            ValueError: Nothing was played.
+        """
+        summary = summarize(self.records)
+        write_summary(summary, self.folder / "summary.json")
+        return summary
+
+    def _task(self, episode: int) -> int | None:
+        return None if self.tasks is None else episode % self.tasks
+
+    def _play(self, jobs: Sequence[Job]) -> Iterator[EpisodeRecord]:
+        spec, settings = self.settings.agent, self.settings
+        if spec.kind == "hf":
+            from agent_r1_trainer.bench.local import play_local
+
+            return play_local(self.make_env, spec.model, jobs, settings.concurrency, settings.sampling)
+        return play_all(self.make_env, self._agent(), jobs, settings.concurrency)
+
+    def _agent(self) -> Any:
+        from agent_r1_trainer.bench.agents import make_agent
+
+        return make_agent(self.settings.agent, {**self.settings.sampling, **self.settings.transport})
+
+    def _describe(self) -> tuple[dict[str, Any], int | None]:
+        """Return what decides the episodes, and the number of tasks."""
+        env = self.make_env()
+        try:
+            ids, tasks = panel_ids(env), getattr(env.unwrapped, "tasks", None)
+            described = {
+                "env": self.settings.env,
+                "spec": json.loads(env.unwrapped.spec.to_json()) if env.unwrapped.spec else None,
+                "max_turns": None if env.spec is None else env.spec.max_episode_steps,
+                "split": getattr(tasks, "split", self.settings.split),
+                "dataset": getattr(tasks, "dataset", ""),
+                "panel_hash": getattr(tasks, "content_hash", ""),
+                "tasks": None if ids is None else len(ids),
+                "agent": str(self.settings.agent),
+                "sampling": dict(self.settings.sampling),
+                "seed": self.settings.seed,
+            }
+        finally:
+            env.close()
+        return described, None if ids is None else len(ids)

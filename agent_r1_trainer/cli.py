@@ -1,0 +1,90 @@
+"""The command line, ``agent-r1``: what each command takes. The work is done elsewhere, imported when it is asked for.
+
+``envs``, ``play`` and ``bench`` with any agent but ``hf:`` run without torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Text-agent environments: list, play, train, benchmark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+EnvKwargs = Annotated[str, typer.Option(help="Further arguments of the environment, a JSON object.")]
+Split = Annotated[str, typer.Option(help="Split of the tasks.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is random.")]
+
+
+@app.command()
+def envs() -> None:
+    """List the environments, one line each."""
+    from agent_r1_trainer.listing import print_environments
+
+    print_environments()
+
+
+@app.command()
+def play(
+    env: Annotated[str, typer.Argument(help="Id of the environment, such as AgentR1/HotpotQA-v0.")],
+    split: Split = "test",
+    task: Annotated[str | None, typer.Option(help="Position or id of the task; a random one without it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the choice of a task.")] = None,
+    env_kwargs: EnvKwargs = "{}",
+) -> None:
+    """Play an environment yourself."""
+    from agent_r1_trainer.play import play_in_terminal
+
+    raise typer.Exit(play_in_terminal(env, split, task, seed, env_kwargs))
+
+
+@app.command()
+def bench(
+    env: Annotated[str, typer.Option(help="Id of the environment.")],
+    agent: Annotated[str, typer.Option(help="random, expert, hf:MODEL or openai:MODEL@URL.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; a run that stopped there goes on.")],
+    split: Split = "test",
+    episodes: Annotated[int | None, typer.Option(help="How many episodes; one per task without it.")] = None,
+    seed: Seed = 0,
+    concurrency: Annotated[int, typer.Option(help="Most episodes at a time.")] = 1,
+    env_kwargs: EnvKwargs = "{}",
+    max_turns: Annotated[int | None, typer.Option(help="Turn limit instead of the environment's own.")] = None,
+    recipe: Annotated[str, typer.Option(help="Context of a model: default, native or none.")] = "default",
+    temperature: Annotated[float, typer.Option(help="Of a model's sampling; 0 is greedy.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="Longest reply of a model.")] = 1024,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply of an endpoint.")] = 120.0,
+    retries: Annotated[int, typer.Option(help="How often a request to an endpoint is repeated.")] = 4,
+) -> None:
+    """Measure an agent: score, success, turns and invalid actions, with 95 % intervals."""
+    from agent_r1_trainer.bench.command import bench_command
+
+    sampling = {"recipe": recipe, "temperature": temperature, "max_tokens": max_tokens}
+    transport = {"timeout": timeout, "retries": retries}
+    code = bench_command(
+        env, agent, out, split, episodes, seed, concurrency, env_kwargs, max_turns, sampling, transport
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def train(
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    preset: Annotated[str | None, typer.Option(help="A built-in run: demo.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
+) -> None:
+    """Train a model with StepPO, from a file of settings or a preset."""
+    from agent_r1_trainer.train import train_command
+
+    raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

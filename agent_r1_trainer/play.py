@@ -1,0 +1,136 @@
+"""``agent-r1 play``: a person in the place of the agent."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+from rich.console import Console
+
+import agent_r1_envs  # noqa: F401  (registers the ids)
+from agent_r1_trainer.bench.settings import env_arguments
+from agent_r1_trainer.json_option import json_object
+
+__all__ = ["play_in_terminal"]
+
+_HELP = "Type an action, or the number of one. ? shows what is possible, :expert what an expert would do, :quit leaves."
+
+
+def play_in_terminal(env: str, split: str, task: str | None, seed: int | None, env_kwargs: str) -> int:
+    """Play one episode with standard input and output, a terminal or a pipe.
+
+    Args:
+        env: Id of the env.
+        split: Passed to the env where its constructor takes a split.
+        task: Position or id of the task; None for a random one.
+        seed: Seed of that choice.
+        env_kwargs: A JSON object of further constructor arguments.
+
+    Returns:
+        The exit status: 0 also when the player leaves early, 2 for arguments that do not work.
+    """
+    console = Console(highlight=False, markup=False, soft_wrap=False)
+    try:
+        arguments = env_arguments(env, split, json_object(env_kwargs, "--env-kwargs"))
+        playing = gymnasium.make(env, disable_env_checker=True, **arguments)
+    except (ValueError, TypeError, ImportError, gymnasium.error.Error) as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"agent-r1 play: {error}", style="red", markup=False
+        )
+        return 2
+    try:
+        return _episode(playing, console, _options(task), seed)
+    except (KeyError, IndexError) as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"agent-r1 play: {error.args[0]}", style="red", markup=False
+        )
+        return 2
+    except (EOFError, KeyboardInterrupt):
+        console.print("\nLeft before the end.")
+        return 0
+    finally:
+        playing.close()
+
+
+def _options(task: str | None) -> dict[str, Any] | None:
+    if task is None:
+        return None
+    return {"task": int(task) if task.isdecimal() else task}
+
+
+def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, Any] | None, seed: int | None) -> int:
+    observation, info = env.reset(seed=seed, options=options)
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    tools = info.get("tools", [])
+    console.print(f"Task {info.get('task_id', '?')}", style="bold")
+    if info.get("instruction", "") not in str(observation):
+        console.print(info["instruction"])
+    console.print(_HELP, style="dim")
+    _show_choices(console, tools, info)
+    while True:
+        console.print()
+        _show_observation(console, observation)
+        turn = info.get("turn", 0)
+        action = _ask(console, env, tools, info, f"[{turn + 1}{f'/{limit}' if limit else ''}] > ")
+        if action is None:
+            console.print("Left before the end.")
+            return 0
+        observation, reward, terminated, truncated, info = env.step(action)
+        if info.get("invalid_action", "") not in str(observation):
+            console.print(f"Not possible: {info['invalid_action']}", style="yellow")
+        if reward:
+            console.print(f"Reward {reward:g}", style="cyan")
+        if terminated or truncated:
+            console.print()
+            _show_observation(console, observation)
+            _show_end(console, info, out_of_turns=not terminated)
+            return 0
+
+
+def _ask(
+    console: Console, env: gymnasium.Env[Any, Any], tools: list[dict[str, Any]], info: dict[str, Any], prompt: str
+) -> str | None:
+    """Return the next action; None when the player wants to leave."""
+    while True:
+        console.print(prompt, end="", style="bold")
+        line = input().strip()
+        admissible: Sequence[str] = info.get("admissible_actions", [])
+        if line in (":quit", ":q"):
+            return None
+        if line in ("?", ":help"):
+            console.print(_HELP, style="dim")
+            _show_choices(console, tools, info)
+        elif line == ":expert":
+            expert = getattr(env.unwrapped, "expert_action", lambda: None)()
+            console.print(expert or "There is no expert for this.", style="dim")
+        elif line.isdecimal() and 1 <= int(line) <= len(admissible):
+            console.print(admissible[int(line) - 1], style="dim")
+            return admissible[int(line) - 1]
+        elif line:
+            return line
+
+
+def _show_observation(console: Console, observation: Any) -> None:
+    if isinstance(observation, (list, tuple)) and observation and isinstance(observation[-1], dict):
+        observation = observation[-1].get("content", "")
+    console.print(str(observation))
+
+
+def _show_choices(console: Console, tools: list[dict[str, Any]], info: dict[str, Any]) -> None:
+    for number, action in enumerate(info.get("admissible_actions", []), 1):
+        console.print(f"  {number:>3}  {action}")
+    for tool in (entry["function"] for entry in tools):
+        required = tool["parameters"].get("required", [])
+        shown = required[0] if len(required) == 1 else json.dumps({name: "..." for name in required})
+        console.print(f"  {tool['name']}[{shown}]", style="green")
+        console.print(textwrap.indent(textwrap.fill(tool.get("description", ""), console.width - 8), "      "))
+
+
+def _show_end(console: Console, info: dict[str, Any], *, out_of_turns: bool) -> None:
+    solved = bool(info.get("success", False))
+    end = "Out of turns." if out_of_turns else "Done."
+    score = f" Score {info['score']:.3f}." if "score" in info else ""
+    console.print(f"{end} {'Solved.' if solved else 'Not solved.'}{score}", style="green" if solved else "red")
