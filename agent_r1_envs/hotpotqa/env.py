@@ -72,7 +72,7 @@ class HotpotQAEnv(ToolEnv[Question]):
         lookup: Whether there is the tool ``lookup``.
         force_first_search: Whether the question itself is searched before the first turn.
         passage_chars: The most characters that are shown of one passage.
-        observation_chars: The most characters of an observation; passages are cut evenly to fit.
+        observation_chars: The most characters of an observation; the longest passages are cut to fit.
         order: See :class:`~agent_r1_envs.core.AgentEnv`, as for ``shard`` and ``render_mode``.
         shard: The part of the panel to use.
         render_mode: None or ``"ansi"``.
@@ -82,7 +82,9 @@ class HotpotQAEnv(ToolEnv[Question]):
         DataError: A data file is missing or damaged.
 
     ``info["reward_info"]`` holds ``em``, ``f1``, ``cover_em`` and, where the data mark supporting paragraphs,
-    ``support_recall``: the share of them that was shown so far, a diagnostic that earns nothing.
+    ``support_recall``: the share of them that was shown so far, a diagnostic that earns nothing. ``info["queries"]``
+    and ``info["passages"]`` (title, text) list what was searched and shown so far, for contexts that are built anew
+    every turn.
     """
 
     def __init__(
@@ -199,6 +201,12 @@ class HotpotQAEnv(ToolEnv[Question]):
             found = len(question.gold) - len(self._missing())
             scores["support_recall"] = found / len(question.gold) if question.gold else 0.0
         return Score(success, score, scores)
+
+    def _info(self, extra: dict[str, Any]) -> dict[str, Any]:
+        passages = [
+            {"title": passage.title, "text": cut(passage.text, self._passage_chars)} for passage in self._world.passages
+        ]
+        return {**super()._info(extra), "queries": list(self._world.queries), "passages": passages}
 
     def _instruction(self) -> str:
         return self.task.question

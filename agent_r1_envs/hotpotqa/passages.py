@@ -19,7 +19,7 @@ def show(hits: Sequence[Passage], shown: list[Passage], *, passage_chars: int, b
         hits: The passages, best first.
         shown: The passages shown so far; passage ``n`` has index ``n - 1``.
         passage_chars: The most characters of one passage.
-        budget: The most characters of all lines; passages are cut evenly to fit.
+        budget: The most characters of all lines; the longest passages are cut to fit.
 
     Returns:
         The lines, ``[n] Title: text`` or ``[n] Title (seen)``.
@@ -38,10 +38,20 @@ def show(hits: Sequence[Passage], shown: list[Passage], *, passage_chars: int, b
         numbers[_key(passage)] = len(shown)
         text = " ".join(passage.text.split())
         heads.append((f"[{len(shown)}] {title}: " if title else f"[{len(shown)}] ", text))
-    new = sum(bool(text) for _, text in heads)
     room = budget - sum(len(head) + 1 for head, _ in heads)
-    each = max(min(passage_chars, room // new if new else 0), SHORTEST)
+    each = max(min(passage_chars, _even_cut([len(text) for _, text in heads], room)), SHORTEST)
     return "\n".join(head + cut(text, each) for head, text in heads)
+
+
+def _even_cut(lengths: Sequence[int], room: int) -> int:
+    """Return the largest limit under which texts of these lengths fit: what short ones leave is for the long ones."""
+    limit = room
+    for done, length in enumerate(sorted(lengths)):
+        limit = room // (len(lengths) - done)
+        if length > limit:
+            return limit
+        room -= length
+    return limit
 
 
 def _key(passage: Passage) -> tuple[str, str]:

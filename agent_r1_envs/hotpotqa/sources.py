@@ -52,11 +52,13 @@ def check_retrieval(tasks: TaskSet[Question], retrieval: str, retriever: Retriev
             raise ValueError(f"retriever={retriever!r} searches a corpus of its own: pass retrieval='corpus'")
         if corpus is not None:
             raise ValueError("corpus= is searched only with retrieval='corpus'")
-        if not any(question.paragraphs for question in tasks):
+        example = next((question for question in tasks if question.paragraphs), None)
+        if example is None:
             raise ValueError(
                 f"the questions of {tasks.dataset!r} come without paragraphs: pass retrieval='corpus' with corpus= or "
                 "a retriever that has an index"
             )
+        make_retriever(retriever, own_passages(example))  # so that a wrong form raises here, not in an episode
     elif own and corpus is not None:
         raise ValueError(f"retriever={retriever!r} has a corpus of its own: leave out corpus=")
 
