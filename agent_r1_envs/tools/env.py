@@ -134,7 +134,7 @@ class ToolEnv(AgentEnv[TaskT]):
             return self._refuse(str(failure))
         outcome = self._answer(arguments["answer"])
         report = _report(tool.name, call.arguments, outcome.invalid or "", outcome.reward)
-        return dataclasses.replace(outcome, info={"calls": [report], **outcome.info})
+        return dataclasses.replace(outcome, info={**outcome.info, "calls": [report]})
 
     def _checked(self, call: Call) -> tuple[Tool, dict[str, Any]]:
         """Return the tool and the converted arguments of a call.

@@ -1,0 +1,72 @@
+"""The cache of read-only data."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_r1_envs.cache import clear_cache, load_once, make_once
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    clear_cache()
+    yield
+    clear_cache()
+
+
+def read(path: Path) -> list[str]:
+    return [file.read_text() for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+
+
+def read_upper(path: Path) -> list[str]:
+    return [text.upper() for text in read(path)]
+
+
+def test_a_file_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    first = load_once(file, read)
+    monkeypatch.chdir(tmp_path)
+    assert load_once("a.txt", read) is first
+    assert load_once(str(file), read) is first
+    assert load_once(file, read_upper) == ["ONE"]
+    assert load_once(file, read, key="other") is not first
+    clear_cache()
+    assert load_once(file, read) is not first
+
+
+def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    times = file.stat().st_mtime_ns
+    assert load_once(file, read) == ["one"]
+    file.write_text("two")
+    os.utime(file, ns=(times, times))  # the same size at the same time
+    assert load_once(file, read) == ["two"]
+
+
+def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one")
+    first = load_once(tmp_path, read)
+    assert load_once(tmp_path, read) is first
+    (tmp_path / "b").write_text("two")
+    assert load_once(tmp_path, read) == ["one", "two"]
+
+
+def test_a_missing_file_is_the_loaders_affair(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_once(tmp_path / "none", read)
+
+
+def test_values_are_made_once_by_key() -> None:
+    first = make_once(("panel", "train"), lambda: [1])
+    assert make_once(("panel", "train"), lambda: [2]) is first
+    assert make_once(("panel", "test"), lambda: [3]) == [3]
+    clear_cache()
+    assert make_once(("panel", "train"), lambda: [4]) == [4]
+
+
+def test_a_loader_may_use_the_cache() -> None:
+    assert make_once("outer", lambda: [*make_once("inner", lambda: [1]), 2]) == [1, 2]

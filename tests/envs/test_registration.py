@@ -1,0 +1,98 @@
+"""Ids, the cost of the import, and specs that rebuild an env in another process."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+import agent_r1_envs
+from agent_r1_envs.registration import ENVIRONMENTS, register_environments
+from tests.helpers.chat import Chat
+from tests.helpers.contract import base
+from tests.helpers.registered import DIRECTORY, all_ids, register_directory
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(script: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_import_is_cheap_and_brings_nothing_heavy() -> None:
+    script = """
+import sys, time
+start = time.process_time()
+import agent_r1_envs
+cost = time.process_time() - start
+heavy = {"torch", "transformers", "trl", "alfworld", "textworld", "pydantic", "bs4", "rank_bm25", "httpx", "jinja2"}
+print(cost, *sorted(heavy & set(sys.modules)))
+"""
+    costs, *heavy = zip(*(run(script).split() for _ in range(3)), strict=True)
+    assert not heavy
+    assert min(map(float, costs)) < 0.5
+
+
+def test_the_module_form_of_an_id_registers_by_itself() -> None:
+    script = "import gymnasium; print(gymnasium.make('agent_r1_envs:AgentR1/HotpotQA-v0').reset(seed=0)[1]['split'])"
+    assert run(script).strip() == "train"
+
+
+def test_registering_again_changes_nothing() -> None:
+    specs = {environment.id: gymnasium.spec(environment.id) for environment in ENVIRONMENTS}
+    register_environments()
+    assert all(gymnasium.spec(name) is spec for name, spec in specs.items())
+
+
+def test_public_names_are_there() -> None:
+    assert set(agent_r1_envs.__all__) == set(dir(agent_r1_envs))
+    for name in agent_r1_envs.__all__:
+        assert getattr(agent_r1_envs, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = agent_r1_envs.nothing
+
+
+REBUILD = """
+import json, sys, gymnasium
+from gymnasium.envs.registration import EnvSpec
+env = gymnasium.make(EnvSpec.from_json(sys.argv[1]))
+observation, info = env.reset(seed=9)
+print(json.dumps([str(env), env.spec.to_json(), observation, info, env.step("city[Zoë]")]))
+"""
+
+
+@pytest.mark.parametrize("env_id", all_ids())
+def test_a_spec_rebuilds_env_and_wrappers_in_a_fresh_process(env_id: str) -> None:
+    register_directory()
+    env = Chat(gymnasium.make(env_id, order="shuffled", shard=(1, 3), max_episode_steps=4), system="Salut")
+    spec = env.spec.to_json()
+    described, again, observation, info, step = json.loads(run(REBUILD, spec))
+    assert described == str(env)
+    assert again == spec
+    expected_observation, expected_info = env.reset(seed=9)
+    if env_id == DIRECTORY:  # which only this process has registered
+        del expected_info["protocol"]["turns"]
+    assert (observation, info) == (expected_observation, json.loads(json.dumps(expected_info)))
+    assert step == json.loads(json.dumps(env.step("city[Zoë]")))
+
+
+def test_live_objects_are_recorded_and_never_copied() -> None:
+    live = threading.Lock()  # can neither be copied nor pickled
+    data = {"list": [1, 2]}
+    env = Chat(gymnasium.make(register_directory(), live=[live, data]))
+    assert env.spec.kwargs["live"][0] is live
+    assert env.spec.kwargs["live"][1] == data and env.spec.kwargs["live"][1] is not data
+    assert base(gymnasium.make(env.spec)).live[0] is live
+    with pytest.raises(TypeError):
+        env.spec.to_json()
+
+
+def test_specs_with_an_unknown_argument_raise() -> None:
+    spec = EnvSpec(DIRECTORY, entry_point="tests.helpers.directory_env:DirectoryEnv", kwargs={"nonsense": 1})
+    with pytest.raises(TypeError, match="nonsense"):
+        gymnasium.make(spec)
