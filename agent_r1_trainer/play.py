@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import textwrap
 from collections.abc import Sequence
@@ -70,11 +71,10 @@ def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, 
         console.print(info["instruction"])
     console.print(_HELP, style="dim")
     _show_choices(console, tools, info)
-    while True:
+    for turn in itertools.count(1):
         console.print()
         _show_observation(console, observation)
-        turn = info.get("turn", 0)
-        action = _ask(console, env, tools, info, f"[{turn + 1}{f'/{limit}' if limit else ''}] > ")
+        action = _ask(console, env, tools, info, f"[{turn}{f'/{limit}' if limit else ''}] > ")
         if action is None:
             console.print("Left before the end.")
             return 0
@@ -87,7 +87,8 @@ def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, 
             console.print()
             _show_observation(console, observation)
             _show_end(console, info, out_of_turns=not terminated)
-            return 0
+            break
+    return 0
 
 
 def _ask(

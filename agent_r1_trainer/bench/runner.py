@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from gymnasium.envs.registration import EnvSpec
+
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import claim_folder
@@ -89,17 +91,10 @@ class BenchRun:
         """
         jobs = self.jobs
         if jobs:
-            with EpisodeLog(self.log) as log:
-                failures: list[EpisodeRecord] = []
-                for count, record in enumerate(self._play(jobs), 1):
-                    log.append(record)
-                    self._records[record.episode] = record
-                    if on_record is not None:
-                        on_record(record)
-                    if record.failed:
-                        failures.append(record)
-                    if len(failures) == count == _HOPELESS and len(jobs) > _HOPELESS:
-                        raise BenchError(f"the first {count} episodes failed, the last with {record.error}")
+            try:
+                self._write(jobs, on_record or (lambda record: None))
+            finally:  # Ctrl-C may have come between the file and any other account of it
+                self._records = {record.episode: record for record in read_log(self.log)}
         return self.summary()
 
     def summary(self) -> Summary:
@@ -111,6 +106,16 @@ class BenchRun:
         summary = summarize(self.records)
         write_summary(summary, self.folder / "summary.json")
         return summary
+
+    def _write(self, jobs: Sequence[Job], on_record: Callable[[EpisodeRecord], None]) -> None:
+        failures = 0
+        with EpisodeLog(self.log) as log:
+            for count, record in enumerate(self._play(jobs), 1):
+                log.append(record)
+                on_record(record)
+                failures += record.failed
+                if failures == count == _HOPELESS < len(jobs):
+                    raise BenchError(f"the first {count} episodes failed, the last with {record.error}")
 
     def _task(self, episode: int) -> int | None:
         return None if self.tasks is None else episode % self.tasks
@@ -135,7 +140,7 @@ class BenchRun:
             ids, tasks = panel_ids(env), getattr(env.unwrapped, "tasks", None)
             described = {
                 "env": self.settings.env,
-                "spec": json.loads(env.unwrapped.spec.to_json()) if env.unwrapped.spec else None,
+                "spec": _spec_data(env.unwrapped.spec),
                 "max_turns": None if env.spec is None else env.spec.max_episode_steps,
                 "split": getattr(tasks, "split", self.settings.split),
                 "dataset": getattr(tasks, "dataset", ""),
@@ -148,3 +153,12 @@ class BenchRun:
         finally:
             env.close()
         return described, None if ids is None else len(ids)
+
+
+def _spec_data(spec: EnvSpec | None) -> Any:
+    if spec is None:
+        return None
+    try:
+        return json.loads(spec.to_json())
+    except ValueError:  # an entry point that is an object, which Gymnasium cannot write down
+        return {"id": spec.id, "entry_point": str(spec.entry_point), "kwargs": repr(dict(spec.kwargs))}

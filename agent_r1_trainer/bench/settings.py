@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -98,10 +99,19 @@ class BenchSettings:
 def env_arguments(env: str, split: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constructor arguments of an env: ``env_kwargs``, and the split where the constructor takes one.
 
+    Args:
+        env: An id, or ``"module:id"`` with the module that registers it.
+        split: The split.
+        env_kwargs: Further arguments; a ``split`` among them counts.
+
     Raises:
+        ImportError: The module cannot be imported.
         gymnasium.error.Error: There is no env of this id; the message names near ones.
     """
-    spec = gymnasium.spec(env)
+    module, _, name = env.rpartition(":")
+    if module:
+        import_module(module)
+    spec = gymnasium.spec(name)
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     takes_split = creator is not None and "split" in inspect.signature(creator).parameters
     return {**({"split": split} if takes_split else {}), **env_kwargs}

@@ -1,0 +1,199 @@
+"""Runs of the benchmark: what is played, resuming, failures, interruptions."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from agent_r1_envs.spaces import FreeText
+from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.bench.manifest import ManifestError
+from agent_r1_trainer.bench.records import EpisodeRecord
+from agent_r1_trainer.bench.runner import BenchError, BenchRun
+from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
+
+HOTPOT = "AgentR1/HotpotQA-v0"
+
+
+def settings(agent: str = "random", **fields: Any) -> BenchSettings:
+    return BenchSettings(**{"env": HOTPOT, "agent": parse_agent(agent), "episodes": 12, **fields})
+
+
+def plain(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
+    """The records without what a clock decides."""
+    return [{**r.to_json(), "seconds": 0} for r in records]
+
+
+def test_experts_solve_what_random_agents_do_not(tmp_path: Path) -> None:
+    expert = BenchRun(settings("expert", episodes=40), tmp_path / "expert").run()
+    random = BenchRun(settings("random", episodes=40), tmp_path / "random").run()
+    assert expert.success.value == expert.score.value == 1.0 and expert.invalid_rate.value == 0.0
+    assert random.success.value < 0.2 and random.invalid_rate.value == 0.0
+    assert json.loads((tmp_path / "expert" / "summary.json").read_text())["success"]["value"] == 1.0
+
+
+def test_every_task_is_played_once_in_order_and_then_again_with_other_seeds(tmp_path: Path) -> None:
+    run = BenchRun(settings(episodes=None), tmp_path)
+    tasks = run.tasks
+    assert tasks is not None and [job.task for job in run.jobs] == list(range(tasks))
+    wrapped = BenchRun(settings(episodes=tasks + 2), tmp_path).jobs
+    assert [job.task for job in wrapped[-2:]] == [0, 1]
+    assert wrapped[-2].seed != wrapped[0].seed
+
+
+@pytest.mark.parametrize("concurrency", [2, 5])
+def test_concurrency_changes_nothing(tmp_path: Path, concurrency: int) -> None:
+    alone, together = (BenchRun(settings(concurrency=n), tmp_path / str(n)) for n in (1, concurrency))
+    alone.run()
+    together.run()
+    assert plain(alone.records) == plain(together.records)
+
+
+def test_a_run_that_stopped_goes_on_to_the_same_result(tmp_path: Path) -> None:
+    whole = BenchRun(settings(), tmp_path / "whole")
+    whole.run()
+    part = BenchRun(settings(), tmp_path / "part")
+    with pytest.raises(KeyboardInterrupt):
+        part.run(_raise_after(5))
+    log = tmp_path / "part" / "episodes.jsonl"
+    with log.open("ab") as file:
+        file.write(b'{"episode": 99, "tas')  # as a kill in the middle of a write leaves it
+    again = BenchRun(settings(), tmp_path / "part")
+    assert again.resumed and [job.episode for job in again.jobs] == [5, 6, 7, 8, 9, 10, 11]
+    played: list[int] = []
+    again.run(lambda record: played.append(record.episode))
+    assert played == [5, 6, 7, 8, 9, 10, 11]
+    assert plain(again.records) == plain(whole.records) == plain(read_log(log))
+    nothing = BenchRun(settings(), tmp_path / "part")
+    assert nothing.jobs == [] and nothing.run() == whole.run()
+
+
+def _raise_after(count: int) -> Any:
+    counter = itertools.count(1)
+
+    def on_record(record: EpisodeRecord) -> None:
+        if next(counter) == count:
+            raise KeyboardInterrupt
+
+    return on_record
+
+
+def test_more_episodes_may_be_asked_for_later_and_other_settings_not(tmp_path: Path) -> None:
+    BenchRun(settings(episodes=3), tmp_path).run()
+    assert len(BenchRun(settings(episodes=5), tmp_path).jobs) == 2
+    assert len(BenchRun(settings(episodes=2, concurrency=2), tmp_path).records) == 2
+    for other in (settings(seed=1), settings("expert"), settings(env_kwargs={"top_k": 1}), settings(max_turns=3)):
+        with pytest.raises(ManifestError, match="other settings"):
+            BenchRun(other, tmp_path)
+
+
+class FlakyEnv(gymnasium.Env[str, str]):
+    """Raises in the step of every third episode while ``broken``; every episode while ``hopeless``."""
+
+    broken = hopeless = False
+    observation_space = action_space = FreeText(100)
+    tasks = ["a", "b", "c"]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.task = (options or {}).get("task", 0)
+        return "go", {"admissible_actions": ["left", "right"]}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.hopeless or (self.broken and self.task == 1):
+            raise OSError("the disk is full")
+        return "done", 1.0, True, False, {}
+
+
+@pytest.fixture
+def flaky() -> Iterator[type[FlakyEnv]]:
+    gymnasium.register("Flaky-v0", entry_point=FlakyEnv)
+    yield FlakyEnv
+    FlakyEnv.broken = FlakyEnv.hopeless = False
+    del gymnasium.registry["Flaky-v0"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_failed_episodes_are_counted_and_played_again(tmp_path: Path, flaky: type[FlakyEnv], concurrency: int) -> None:
+    flaky.broken = True
+    given = settings(env="Flaky-v0", episodes=6, concurrency=concurrency)
+    summary = BenchRun(given, tmp_path).run()
+    assert summary.failed == 2 and summary.success.value == pytest.approx(4 / 6)
+    assert summary.stops == {"terminated": 4, "failed": 2}
+    failed = [r for r in read_log(tmp_path / "episodes.jsonl") if r.failed]
+    assert [r.episode for r in failed] == [1, 4] and "OSError: the disk is full" in failed[0].error
+    flaky.broken = False
+    again = BenchRun(given, tmp_path)
+    assert [job.episode for job in again.jobs] == [1, 4]
+    assert again.run().success.value == 1.0
+
+
+def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
+    flaky.hopeless = True
+    with pytest.raises(BenchError, match="first 8 episodes failed.*the disk is full"):
+        BenchRun(settings(env="Flaky-v0", episodes=500), tmp_path).run()
+    assert len(read_log(tmp_path / "episodes.jsonl")) == 8
+
+
+def test_an_env_without_a_panel_needs_a_number(tmp_path: Path, flaky: type[FlakyEnv], monkeypatch: Any) -> None:
+    monkeypatch.delattr(flaky, "tasks")
+    with pytest.raises(BenchError, match="--episodes"):
+        _ = BenchRun(settings(env="Flaky-v0", episodes=None), tmp_path).jobs
+
+
+@pytest.mark.parametrize("fields", [{"episodes": 0}, {"concurrency": 0}])
+def test_bad_settings_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        settings(**fields)
+
+
+@pytest.mark.parametrize("text", ["", "expert:x", "hf:", "openai:m", "openai:m@ftp://x", "openai:@http://x", "gpt"])
+def test_unknown_agents_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="unknown agent"):
+        parse_agent(text)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [AgentSpec("random"), AgentSpec("hf", "org/m"), AgentSpec("openai", "a@b/c", "http://u:p@host:1/v1")],
+)
+def test_the_form_of_an_agent_can_be_read_back(spec: AgentSpec) -> None:
+    assert parse_agent(str(spec)) == spec
+
+
+SLOW = """
+import agent_r1_trainer.bench.agents.random_agent as r, time
+begin = r.RandomAgent.begin
+r.RandomAgent.begin = lambda *a: (time.sleep(0.05), begin(*a))[1]
+from agent_r1_trainer.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("concurrency", ["1", "2"])
+def test_ctrl_c_leaves_what_was_done_and_says_how_to_go_on(tmp_path: Path, concurrency: str) -> None:
+    out = tmp_path / "run"
+    arguments = ["bench", "--env", HOTPOT, "--agent", "random", "--out", str(out), "--concurrency", concurrency]
+    running = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    log = out / "episodes.jsonl"
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGINT)
+    shown, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    done = len(read_log(log))
+    assert f"Stopped. {done} of 500 episodes are in" in said and "the same command goes on" in said
+    assert "success" in shown and "Traceback" not in said
+    assert BenchRun(settings(episodes=None), out).resumed

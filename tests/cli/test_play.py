@@ -1,0 +1,98 @@
+import io
+from typing import Any
+
+import gymnasium
+import pytest
+
+from agent_r1_envs.spaces import FreeText
+from agent_r1_trainer.play import play_in_terminal
+
+HOTPOT = "AgentR1/HotpotQA-v0"
+
+
+class DoorEnv(gymnasium.Env[str, str]):
+    observation_space = action_space = FreeText(100)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return "A [closed] door.", {"admissible_actions": ["open door", "wait"], "instruction": "Get out."}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        won = action == "open door"
+        info = {"admissible_actions": ["open door", "wait"], "success": won, "score": float(won)}
+        return f"You {action}.", float(won), won, False, info
+
+
+@pytest.fixture(autouse=True, scope="module")
+def door() -> Any:
+    gymnasium.register("Door-v0", entry_point=DoorEnv, max_episode_steps=3)
+    yield
+    del gymnasium.registry["Door-v0"]
+
+
+def play(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], env: str, typed: str, **options: Any
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    given = {"split": "test", "task": None, "seed": 0, "env_kwargs": "{}", **options}
+    code = play_in_terminal(env, **given)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_numbers_choose_actions(monkeypatch: Any, capsys: Any) -> None:
+    code, shown, _ = play(monkeypatch, capsys, "Door-v0", "wait\n1\n")
+    assert code == 0
+    for words in ("Get out.", "A [closed] door.", "1  open door", "You wait.", "You open door.", "Solved. Score 1.000"):
+        assert words in shown
+
+
+def test_out_of_turns(monkeypatch: Any, capsys: Any) -> None:
+    _, shown, _ = play(monkeypatch, capsys, "Door-v0", "2\n2\n2\n")
+    assert "[3/3] >" in shown and "Out of turns. Not solved. Score 0.000" in shown
+
+
+@pytest.mark.parametrize("typed", ["", "2\n", ":quit\n", "\n\n:q\n"])
+def test_leaving_early_is_no_error(monkeypatch: Any, capsys: Any, typed: str) -> None:
+    code, shown, said = play(monkeypatch, capsys, "Door-v0", typed)
+    assert code == 0 and "Left before the end." in shown and said == ""
+
+
+def test_ctrl_c_leaves(monkeypatch: Any, capsys: Any) -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupt)
+    code, shown, _ = play(monkeypatch, capsys, "Door-v0", "")
+    assert code == 0 and "Left before the end." in shown
+
+
+def test_tools_are_shown_and_the_expert_can_be_followed(monkeypatch: Any, capsys: Any) -> None:
+    env = gymnasium.make(HOTPOT, split="test")
+    env.reset(options={"task": 3})
+    typed, ended = ["?", ":expert", "prose"], False
+    while not ended:
+        typed.append(str(env.unwrapped.expert_action()))  # type: ignore[attr-defined]
+        _, _, ended, _, _ = env.step(typed[-1])
+    code, shown, _ = play(monkeypatch, capsys, HOTPOT, "\n".join(typed), task="3")
+    assert code == 0 and shown.count("search[query]") >= 2 and "this is not a call" in shown
+    assert "Solved. Score 1.000" in shown
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "words"),
+    [
+        ("AgentR1/Nothing-v0", {}, "Nothing"),
+        (HOTPOT, {"split": "nope"}, "split must be one of"),
+        (HOTPOT, {"task": "99999"}, "99999"),
+        (HOTPOT, {"task": "no-such-task"}, "no task 'no-such-task'"),
+        (HOTPOT, {"env_kwargs": "[1]"}, "--env-kwargs must be a JSON object"),
+        (HOTPOT, {"env_kwargs": "{"}, "--env-kwargs must be a JSON object"),
+        (HOTPOT, {"env_kwargs": '{"colour": 1}'}, "colour"),
+    ],
+)
+def test_bad_arguments_are_explained(
+    monkeypatch: Any, capsys: Any, env: str, options: dict[str, Any], words: str
+) -> None:
+    code, _, said = play(monkeypatch, capsys, env, "", **options)
+    assert code == 2 and words in said and "Traceback" not in said
