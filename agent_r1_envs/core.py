@@ -8,6 +8,7 @@ refusing what is no action, keeping observations valid, enforcing resets, and sa
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.sampling import Order, TaskSampler, task_position
 from agent_r1_envs.spaces import FreeText
+from agent_r1_envs.specs import SpecArguments
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import clean, is_unicode
 
@@ -101,7 +103,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         tasks: TaskSet[TaskT],
         *,
         order: Order = "random",
-        shard: tuple[int, int] = (0, 1),
+        shard: Sequence[int] = (0, 1),
         max_length: int = 32_768,
         render_mode: Literal["ansi"] | None = None,
     ) -> None:
@@ -167,7 +169,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
     # Gymnasium's interface
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode.
+        """Begin an episode; bad options raise before anything changes.
 
         Args:
             seed: Seeds the choice of tasks and starts the pass through them again.
@@ -182,17 +184,12 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
             KeyError: If no task has this id.
             ValueError: If there is an option that the env does not know.
         """
+        chosen = task_position(self.tasks, options)
         super().reset(seed=seed)
         if seed is not None:
             self._sampler.restart()
-        unknown = sorted(set(options or {}) - {"task"})
-        if unknown:
-            raise ValueError(f"unknown options {unknown}; the only option is 'task'")
-        if options and "task" in options:
-            self._position = task_position(self.tasks, options["task"])
-        else:
-            self._position = self._sampler.draw(lambda: self.np_random)
         self._begun = self._running = False  # a failure in _begin must not leave half an episode
+        self._position = self._sampler.draw(lambda: self.np_random) if chosen is None else chosen
         self._turn = 0
         self.last_observation = clean(self._begin(), self._max_length)
         self._begun = self._running = True
@@ -259,7 +256,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         return self._sampler.shard
 
     @shard.setter
-    def shard(self, shard: tuple[int, int]) -> None:
+    def shard(self, shard: Sequence[int]) -> None:
         self._sampler = TaskSampler(len(self.tasks), order=self._sampler.order, shard=shard)
 
     def get_state(self) -> dict[str, Any]:
@@ -298,7 +295,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._turn = state["turn"]
         self._np_random = None if state["rng"] is None else _generator(state["rng"])
         self._np_random_seed = state["seed"]
-        self._sampler.set_state(state["sampler"])
+        self._sampler = TaskSampler.from_state(len(self.tasks), state["sampler"])
         self._set_world(copy.deepcopy(state["world"]))
         self._begun = True
         self._running = state["running"]
@@ -353,25 +350,6 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         if registered is not None and registered.max_episode_steps is not None:
             protocol["turns"] = registered.max_episode_steps
         return {**protocol, **copy.deepcopy(self._protocol())}
-
-
-class SpecArguments(dict[str, Any]):
-    """Constructor arguments that are copied deeply as far as they are JSON data; live objects are shared.
-
-    Gymnasium deep-copies an env's spec for every wrapper around it. That must not duplicate an index of gigabytes, nor
-    fail over a connection that cannot be copied.
-    """
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SpecArguments:
-        return SpecArguments({name: _copy_data(value) for name, value in self.items()})
-
-
-def _copy_data(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copy_data(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_copy_data, value))
-    return value
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -63,21 +63,33 @@ class TaskSampler:
         """Return the state as picklable data that later draws do not change."""
         return {"order": self.order, "shard": self.shard, "drawn": self._drawn, "pass": self._pass}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go back to a state that :meth:`get_state` of a sampler of the same panel returned."""
-        self.__init__(self._positions.stop, order=state["order"], shard=state["shard"])  # type: ignore[misc]
-        self._drawn = state["drawn"]
-        self._pass = state["pass"]
+    @classmethod
+    def from_state(cls, size: int, state: dict[str, Any]) -> TaskSampler:
+        """Make a sampler that goes on where :meth:`get_state` of one of a panel of the same size was called."""
+        sampler = cls(size, order=state["order"], shard=state["shard"])
+        sampler._drawn = state["drawn"]
+        sampler._pass = state["pass"]
+        return sampler
 
 
-def task_position(tasks: TaskSet[Any], choice: object) -> int:
-    """Resolve ``options["task"]``: an int (numpy's too) is a position in the split, a string is an id.
+def task_position(tasks: TaskSet[Any], options: Mapping[str, Any] | None) -> int | None:
+    """Resolve reset's ``options``: a task that is an int (numpy's too) is a position, one that is a string an id.
+
+    Returns:
+        The position in the split, or None if the options choose no task.
 
     Raises:
-        TypeError: If it is anything else.
+        ValueError: If there is an option other than ``"task"``.
+        TypeError: If the task is neither an int nor a string.
         IndexError: If the position is not in the split.
         KeyError: If no task has this id.
     """
+    unknown = [name for name in options or {} if name != "task"]
+    if unknown:
+        raise ValueError(f"unknown options {unknown}; the only option is 'task'")
+    if not options:
+        return None
+    choice = options["task"]
     if isinstance(choice, str):
         return tasks.index_of(choice)
     if isinstance(choice, (bool, np.bool_)) or not isinstance(choice, (int, np.integer)):

@@ -171,7 +171,7 @@ def _explain(error: json.JSONDecodeError) -> str:
     hint = ""
     if here == "'":
         hint = "; strings need double quotes"
-    elif here in ("}", "]") and before.endswith(","):
+    elif "trailing comma" in error.msg or (here in ("}", "]") and before.endswith(",")):
         hint = "; there is a comma too many"
     elif not here:
         hint = "; it breaks off"

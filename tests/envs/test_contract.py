@@ -76,6 +76,14 @@ def test_other_choices_raise(env: gymnasium.Env, choice: object, error: type[Exc
         env.reset(options={"task": choice})
 
 
+def test_bad_options_change_nothing(env: gymnasium.Env) -> None:
+    check_reset(env, seed=3)
+    before = base(env).get_state()
+    with pytest.raises(KeyError):
+        env.reset(seed=4, options={"task": "no such id"})
+    assert base(env).get_state() == before
+
+
 def test_unknown_options_raise(env: gymnasium.Env) -> None:
     with pytest.raises(ValueError, match="'tsak'"):
         env.reset(options={"tsak": 1})

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import gymnasium
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 from gymnasium.spaces import Text
 from gymnasium.spaces.utils import flatdim, flatten, flatten_space, unflatten
 from gymnasium.vector.utils import batch_space, create_empty_array
+from gymnasium.wrappers import PassiveEnvChecker
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.spaces import FreeText, Messages
+from tests.helpers.chat import Chat
+from tests.helpers.directory_env import DirectoryEnv
 
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))  # surrogates included
 TEXT = st.text()
@@ -133,6 +137,15 @@ def test_batches(space: gymnasium.Space, empty: object) -> None:
     assert isinstance(batched, gymnasium.spaces.Tuple) and list(batched.spaces) == [space] * 3
     assert batched.sample() in batched
     assert create_empty_array(space, n=2) == (empty, empty)
+
+
+def test_the_passive_checker_is_silent_on_chat() -> None:
+    env = PassiveEnvChecker(Chat(DirectoryEnv()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.reset(seed=1)
+        for _ in range(3):
+            env.step("note[a]")
 
 
 @pytest.mark.parametrize("arguments", [{"max_length": 1}, {"max_messages": -1}])
