@@ -303,3 +303,14 @@ def test_the_protocol_is_json_and_names_what_makes_results_comparable() -> None:
     protocol = json.loads(json.dumps(info["protocol"]))
     assert (protocol["top_k"], protocol["metric"], protocol["turns"], protocol["goals"]) == (5, "f1", 5, 4000)
     assert len(protocol["panel_hash"]) == 64
+
+
+def test_the_documentation_shows_a_real_episode() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "hotpotqa.md").read_text(encoding="utf-8")
+    shown = page.split("```text\n")[1].split("```")[0]
+    env = HotpotQAEnv("test")
+    transcript = env.reset(options={"task": CHAIN})[0]
+    for line in shown.split("\n"):
+        if line.startswith("> "):
+            transcript += f"\n{line}\n{env.step(line[2:])[0]}"
+    assert transcript + "\n" == shown
