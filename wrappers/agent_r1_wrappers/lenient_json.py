@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 _DEPTH = 32
+_VALUES = 1000
 _SPACE = re.compile(r"\s*+")
 _DOUBLE = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 _SINGLE = re.compile(r"'([^'\\]*+(?:\\.[^'\\]*+)*+)'", re.DOTALL)
@@ -98,6 +99,8 @@ class _Reader:
                 break
             self._skip(",")
             found.append(self._container())
+            if len(found) > _VALUES:
+                raise LenientJSONError(f"more than {_VALUES} values")
         return found
 
     def _container(self) -> Any:

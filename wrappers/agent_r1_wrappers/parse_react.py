@@ -18,6 +18,7 @@ _MARKER = re.compile(
     r"(?:\*\*)?",
     re.IGNORECASE | re.MULTILINE,
 )
+_MAX_SECTIONS = 200
 _BRACKETS = re.compile(r"([^\W\d][\w.-]*+)\[(.*)\]", re.DOTALL)
 
 
@@ -52,6 +53,8 @@ class ParseReAct(ActionFormat):
         """Return the command of the action, or why there is none."""
         commands: list[str] = []
         sections = _sections(reply)
+        if len(sections) > _MAX_SECTIONS:
+            return MalformedAction(reply, f"there are {len(sections)} thoughts and actions")
         for index, section in enumerate(sections):
             following = sections[index + 1] if index + 1 < len(sections) else None
             if section.kind == "final answer":
