@@ -31,7 +31,6 @@ _HOME = {
     "trajectory": ["Step", "StopReason", "Trajectory"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
-_TRAIN_EXTRA = frozenset({"torch", "transformers", "trl", "accelerate", "peft", "datasets", "safetensors"})
 
 
 def __getattr__(name: str) -> Any:
@@ -45,9 +44,9 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] in _TRAIN_EXTRA:
-            raise ImportError(f"{name} needs {error.name}: pip install 'agent-r1[train]'", name=error.name) from error
-        raise
+        from agent_r1_trainer.extras import explain_missing
+
+        raise explain_missing(error, name) from error
 
 
 def __dir__() -> list[str]:

@@ -55,7 +55,10 @@ def bench(
     concurrency: Annotated[int, typer.Option(help="Most episodes at a time.")] = 1,
     env_kwargs: EnvKwargs = "{}",
     max_turns: Annotated[int | None, typer.Option(help="Turn limit instead of the environment's own.")] = None,
-    recipe: Annotated[str, typer.Option(help="Context of a model: default, native or none.")] = "default",
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="Context of a model: default, native or none. Without it, the one it was trained in."),
+    ] = None,
     temperature: Annotated[float, typer.Option(help="Of a model's sampling; 0 is greedy.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(help="Longest reply of a model.")] = 1024,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply of an endpoint.")] = 120.0,
@@ -64,10 +67,10 @@ def bench(
     """Measure an agent: score, success, turns and invalid actions, with 95 % intervals."""
     from agent_r1_trainer.bench.command import bench_command
 
-    sampling = {"recipe": recipe, "temperature": temperature, "max_tokens": max_tokens}
+    sampling = {"temperature": temperature, "max_tokens": max_tokens}
     transport = {"timeout": timeout, "retries": retries}
     code = bench_command(
-        env, agent, out, split, episodes, seed, concurrency, env_kwargs, max_turns, sampling, transport
+        env, agent, out, split, episodes, seed, concurrency, env_kwargs, max_turns, recipe, sampling, transport
     )
     raise typer.Exit(code)
 
@@ -80,7 +83,13 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
 ) -> None:
     """Train a model with StepPO, from a file of settings or a preset."""
-    from agent_r1_trainer.train import train_command
+    try:
+        from agent_r1_trainer.train import train_command
+    except ModuleNotFoundError as error:
+        from agent_r1_trainer.extras import explain_missing
+
+        typer.secho(f"agent-r1 train: {explain_missing(error, 'training')}", err=True, fg="red")
+        raise typer.Exit(2) from None
 
     raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gymnasium
+from agent_r1_wrappers.recipes import RECIPES
 
 from agent_r1_envs import ENVIRONMENTS
 
@@ -13,9 +14,10 @@ NAMESPACE = "AgentR1"
 
 def environment_lines() -> list[tuple[str, str]]:
     """Return id and description of every environment of the namespace, recipes included, in order of id."""
-    known = {e.id: e.summary + (f" Needs the extra '{e.extra}'." if e.extra else "") for e in ENVIRONMENTS}
+    summaries = {e.id: e.summary + (f" Needs the extra '{e.extra}'." if e.extra else "") for e in ENVIRONMENTS}
+    summaries |= {recipe.id: recipe.summary for recipe in RECIPES}
     ids = sorted(i for i, spec in gymnasium.registry.items() if spec.namespace == NAMESPACE)
-    return [(i, known.get(i) or _describe(gymnasium.registry[i])) for i in ids]
+    return [(i, summaries.get(i, "No description.")) for i in ids]
 
 
 def print_environments() -> None:
@@ -27,8 +29,3 @@ def print_environments() -> None:
     width = max(len(i) for i, _ in lines)
     for env_id, description in lines:
         console.print(f"{env_id:<{width}}  {description}", markup=False)
-
-
-def _describe(spec: gymnasium.envs.registration.EnvSpec) -> str:
-    wrappers = ", ".join(wrapper.name for wrapper in spec.additional_wrappers)
-    return f"A recipe: {wrappers}." if wrappers else "No description."

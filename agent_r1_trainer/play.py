@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+import agent_r1_wrappers  # noqa: F401  (registers the ids, recipes included)
 import gymnasium
 from rich.console import Console
 
-import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_trainer.bench.settings import env_arguments
 from agent_r1_trainer.json_option import json_object
 

@@ -15,7 +15,8 @@ from agent_r1_trainer.bench.log import LogError
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.runner import BenchError, BenchRun
-from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
+from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
+from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["bench_command"]
@@ -33,6 +34,7 @@ def bench_command(
     concurrency: int,
     env_kwargs: str,
     max_turns: int | None,
+    recipe: str | None,
     sampling: Mapping[str, Any],
     transport: Mapping[str, Any],
 ) -> int:
@@ -49,7 +51,7 @@ def bench_command(
             concurrency=concurrency,
             env_kwargs=json_object(env_kwargs, "--env-kwargs"),
             max_turns=max_turns,
-            sampling=sampling if spec.is_model else {},
+            sampling=_sampling(spec, recipe, sampling),
             transport=transport if spec.kind == "openai" else {},
         )
         run = BenchRun(settings, out)
@@ -57,6 +59,14 @@ def bench_command(
     except (ValueError, TypeError, ImportError, gymnasium.error.Error, ManifestError, LogError, BenchError) as error:
         say.print(f"agent-r1 bench: {error}", style="red", markup=False)
         return 2
+
+
+def _sampling(spec: AgentSpec, recipe: str | None, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides a model's replies; a model that was trained here brings its own recipe."""
+    if not spec.is_model:
+        return {}
+    own = ContextSettings.load(spec.model) if spec.kind == "hf" else ContextSettings()
+    return {"recipe": recipe or own.recipe, **sampling}
 
 
 def _play(run: BenchRun, say: Console) -> int:

@@ -10,13 +10,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+from agent_r1_trainer.models import stop_token_ids
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["play_local"]
 
 _CHUNK = 4  # times the concurrency: episodes between two writes to the log
+_WINDOW = 32_768  # of a model that declares none
 
 
 def play_local(
@@ -34,19 +37,31 @@ def play_local(
         jobs: The episodes.
         concurrency: Rows of a batch.
         sampling: ``temperature`` and ``max_tokens``.
+
+    Raises:
+        ValueError: A reply of ``max_tokens`` leaves no room for a prompt.
     """
+    context = ContextSettings.load(model)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    network = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
-    if torch.cuda.is_available():
-        network = network.to("cuda")
-    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0)
+    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
+    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     params = SamplingParams(
         max_new_tokens=sampling["max_tokens"],
         temperature=sampling["temperature"],
-        stop_token_ids=_stop_ids(network, tokenizer),
+        stop_token_ids=stop_token_ids(network, tokenizer),
     )
-    room = getattr(network.config, "max_position_embeddings", 32_768) - params.max_new_tokens
-    loop = AgentEnvLoop(make_env, tokenizer, max_prompt_length=room, concurrency=concurrency)
+    window = getattr(network.config.get_text_config(), "max_position_embeddings", _WINDOW)
+    if window <= params.max_new_tokens:
+        raise ValueError(f"--max-tokens {params.max_new_tokens} leaves no room for a prompt in a context of {window}")
+    loop = AgentEnvLoop(
+        make_env,
+        tokenizer,
+        max_prompt_length=window - params.max_new_tokens,
+        concurrency=concurrency,
+        history_thinking=context.history_thinking,
+        chat_template_kwargs=context.chat_template_kwargs,
+    )
+    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0)
     try:
         for begin in range(0, len(jobs), _CHUNK * concurrency):
             batch = jobs[begin : begin + _CHUNK * concurrency]
@@ -56,16 +71,10 @@ def play_local(
         loop.close()
 
 
-def _stop_ids(network: Any, tokenizer: Any) -> tuple[int, ...]:
-    configured = getattr(network.generation_config, "eos_token_id", None)
-    ids = configured if isinstance(configured, list) else [configured]
-    return tuple(sorted({i for i in [*ids, tokenizer.eos_token_id] if i is not None}))
-
-
 def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:
     steps = [
-        {"action": s.text, "reward": s.reward, **({"invalid": "the env refused it"} if s.invalid else {})}
-        for s in trajectory.steps
+        {"action": step.text, "reward": step.reward, **({"invalid": "refused"} if step.invalid else {})}
+        for step in trajectory.steps
     ]
     return EpisodeRecord(
         episode=job.episode,
@@ -75,7 +84,7 @@ def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:
         score=0.0 if trajectory.error else trajectory.score,
         reward=trajectory.total_reward,
         turns=len(trajectory),
-        invalid=sum(s.invalid for s in trajectory.steps),
+        invalid=sum(step.invalid for step in trajectory.steps),
         stop=str(trajectory.stop),
         error=trajectory.error,
         reward_info=trajectory.reward_info,

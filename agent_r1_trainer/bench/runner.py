@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import agent_r1_wrappers  # noqa: F401  (registers the ids, recipes included)
 from gymnasium.envs.registration import EnvSpec
 
-import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import claim_folder
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
@@ -17,6 +17,7 @@ from agent_r1_trainer.bench.report import Summary, summarize, write_summary
 from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
 from agent_r1_trainer.bench.workers import play_all
 from agent_r1_trainer.environments import EnvFactory, panel_ids
+from agent_r1_trainer.extras import explain_missing
 from agent_r1_trainer.seeds import derive_seed
 
 __all__ = ["BenchError", "BenchRun"]
@@ -123,8 +124,10 @@ class BenchRun:
     def _play(self, jobs: Sequence[Job]) -> Iterator[EpisodeRecord]:
         spec, settings = self.settings.agent, self.settings
         if spec.kind == "hf":
-            from agent_r1_trainer.bench.local import play_local
-
+            try:
+                from agent_r1_trainer.bench.local import play_local
+            except ModuleNotFoundError as error:
+                raise explain_missing(error, "the agent hf:MODEL") from error
             return play_local(self.make_env, spec.model, jobs, settings.concurrency, settings.sampling)
         return play_all(self.make_env, self._agent(), jobs, settings.concurrency)
 

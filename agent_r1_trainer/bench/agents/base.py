@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import gymnasium
-from agent_r1_wrappers.action_format import ActionFormat
 
-__all__ = ["Act", "Agent", "AgentError", "reply_writer"]
+__all__ = ["Act", "Agent", "AgentError"]
 
 Act = Callable[[Any, dict[str, Any]], str]
 """From an observation and its ``info`` to the next action."""
@@ -37,23 +36,3 @@ class Agent(Protocol):
             seed: Of all random choices in the episode.
         """
         ...
-
-
-def reply_writer(env: gymnasium.Env[Any, Any]) -> Callable[[str], str]:
-    """Return what turns a command into the reply that the env expects: the formats around it, from the inside out.
-
-    An env without an action format takes commands as they are.
-    """
-    formats: list[ActionFormat] = []
-    layer = env
-    while isinstance(layer, gymnasium.Wrapper):
-        if isinstance(layer, ActionFormat):
-            formats.insert(0, layer)
-        layer = layer.env
-
-    def write(command: str) -> str:
-        for action_format in formats:
-            command = action_format.format(command)
-        return command
-
-    return write

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from agent_r1_wrappers import reply_for
 
-from agent_r1_trainer.bench.agents.base import Act, AgentError, reply_writer
+from agent_r1_trainer.bench.agents.base import Act, AgentError
 
 __all__ = ["ExpertAgent"]
 
@@ -26,12 +27,10 @@ class ExpertAgent:
         if expert is None:
             raise AgentError(f"{type(env.unwrapped).__name__} has no expert_action()")
 
-        write = reply_writer(env)
-
         def act(observation: Any, info: dict[str, Any]) -> str:
             action = expert()
             if action is None:
                 raise AgentError("the env knows no good action from here")
-            return write(str(action))
+            return reply_for(env, str(action))
 
         return act

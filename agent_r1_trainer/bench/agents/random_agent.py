@@ -8,8 +8,9 @@ import re
 from typing import Any
 
 import gymnasium
+from agent_r1_wrappers import reply_for
 
-from agent_r1_trainer.bench.agents.base import Act, AgentError, reply_writer
+from agent_r1_trainer.bench.agents.base import Act, AgentError
 
 __all__ = ["RandomAgent"]
 
@@ -36,16 +37,14 @@ class RandomAgent:
         if not tools and "admissible_actions" not in info:
             raise AgentError("the random agent needs admissible_actions or tools in the info of reset")
 
-        write = reply_writer(env)
-
         def act(observation: Any, info: dict[str, Any]) -> str:
             admissible = info.get("admissible_actions")
             if admissible:
-                return write(str(rng.choice(admissible)))
+                return reply_for(env, str(rng.choice(admissible)))
             tool = rng.choice(tools)
             words = _WORD.findall(str(observation)) or _WORD.findall(str(info.get("instruction", ""))) or ["nothing"]
             call = {"name": tool["name"], "arguments": _arguments(tool["parameters"], words, rng)}
-            return write(json.dumps(call, ensure_ascii=False))
+            return reply_for(env, json.dumps(call, ensure_ascii=False))
 
         return act
 

@@ -1,0 +1,50 @@
+"""How a model was shown its context in training, kept beside its weights so that others show it the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ContextSettings"]
+
+FILE = "agent_r1_context.json"
+
+
+@dataclass(frozen=True)
+class ContextSettings:
+    """What a flow has to know of a model's training.
+
+    Attributes:
+        recipe: Wrappers around an env with plain text observations: ``"default"``, ``"native"`` or ``"none"``.
+        history_thinking: ``"keep"`` or ``"strip"`` the thinking in earlier replies.
+        chat_template_kwargs: Arguments of the chat template.
+    """
+
+    recipe: str = "default"
+    history_thinking: str = "keep"
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the settings into the folder of a model."""
+        path = Path(folder) / FILE
+        scratch = path.with_suffix(f".{os.getpid()}.tmp")
+        scratch.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        os.replace(scratch, path)
+
+    @classmethod
+    def load(cls, model: str | Path) -> ContextSettings:
+        """Read the settings of a model; one without any, or a name on a hub, gets the defaults.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        path = Path(model) / FILE
+        if not path.is_file():
+            return cls()
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: expected the settings of a context: {error}") from error

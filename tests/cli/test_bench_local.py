@@ -1,0 +1,60 @@
+"""The hf: agent: a small model with random weights, saved and loaded as any other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_r1_trainer.bench.command import bench_command
+from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.tiny_policy import TinyArchitecture, build_model
+from agent_r1_trainer.tiny_policy.language import environment_words
+from agent_r1_trainer.tiny_policy.loading import save_tiny_policy
+from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
+
+HOTPOT = "AgentR1/HotpotQA-v0"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = build_tokenizer(environment_words())
+    save_tiny_policy(build_model(TinyArchitecture(), tokenizer, seed=0), tokenizer, folder)
+    ContextSettings(recipe="native").save(folder)
+    return folder
+
+
+def bench(model: Path, out: Path, concurrency: int, episodes: int = 10, max_tokens: int = 12) -> int:
+    sampling = {"temperature": 1.0, "max_tokens": max_tokens}
+    return bench_command(HOTPOT, f"hf:{model}", out, "test", episodes, 0, concurrency, "{}", None, None, sampling, {})
+
+
+def test_batches_and_interruptions_change_nothing(model: Path, tmp_path: Path) -> None:
+    assert bench(model, tmp_path / "one", 1) == bench(model, tmp_path / "three", 3) == 0
+    assert bench(model, tmp_path / "parts", 2, episodes=4) == bench(model, tmp_path / "parts", 3) == 0
+    one, three, parts = (
+        [{**record.to_json(), "seconds": 0} for record in read_log(tmp_path / name / "episodes.jsonl")]
+        for name in ("one", "three", "parts")
+    )
+    assert len(one) == 10 and one == three == parts
+    assert all(record["turns"] >= 1 and record["steps"][0]["action"] for record in one)
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    assert manifest["sampling"]["recipe"] == "native"  # as the model was trained, with no word of the user's
+
+
+def test_a_reply_that_leaves_no_room_is_refused(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(model, tmp_path, 1, max_tokens=10**6) == 2
+    assert "--max-tokens 1000000 leaves no room" in capsys.readouterr().err
+
+
+def test_context_settings_round_trip(tmp_path: Path) -> None:
+    settings = ContextSettings("native", "strip", {"enable_thinking": False})
+    settings.save(tmp_path)
+    assert ContextSettings.load(tmp_path) == settings
+    assert ContextSettings.load("org/model-on-a-hub") == ContextSettings()
+    (tmp_path / "agent_r1_context.json").write_text('{"colour": 1}')
+    with pytest.raises(ValueError, match="agent_r1_context.json"):
+        ContextSettings.load(tmp_path)
