@@ -8,8 +8,9 @@ a new release means changing this file and running its tests.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -69,12 +70,18 @@ def new_cache(model: PreTrainedModel) -> DynamicCache:
     return DynamicCache(config=model.config.get_text_config(decoder=True))
 
 
-def generation_model(model: nn.Module, accelerator: Any) -> AbstractContextManager[nn.Module]:
-    """Context manager: the model without its distributed wrapper and without activation checkpointing.
+@contextmanager
+def generation_model(model: nn.Module, accelerator: Any) -> Iterator[nn.Module]:
+    """The model without its distributed wrapper and without activation checkpointing, for the length of the block.
 
     Entering it gathers sharded parameters where there are any, so enter it once a rollout, never once a turn.
     """
-    return unwrap_model_for_generation(model, accelerator)
+    with ExitStack() as stack:
+        with warnings.catch_warnings():
+            # TRL 1.16 asks for the property's name before transformers 5.24.
+            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*", category=FutureWarning)
+            unwrapped = stack.enter_context(unwrap_model_for_generation(model, accelerator))
+        yield unwrapped
 
 
 def logits_postprocess(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor] | None:

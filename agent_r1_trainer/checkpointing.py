@@ -1,4 +1,9 @@
-"""What a checkpoint holds beyond the weights of the policy, and how a run finds the last whole one."""
+"""What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
+
+Beside them lie the value head or the separate critic with its optimizer, the reward scaler, the metrics since the last
+log, running totals, and how the model was shown its context. The tasks need nothing: their order follows from the seed
+and the step.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,112 @@ import os
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-__all__ = ["last_whole_checkpoint", "read_state", "write_state"]
+from agent_r1_trainer import credit
+from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, is_peft_model
+from agent_r1_trainer.boundary import BoundaryCallback
+from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.critic import SeparateCritic, load_trainable, save_trainable
+from agent_r1_trainer.metrics import MetricStore
+from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.update import Updater
+
+__all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
 
 _STATE = "steppo_state.json"
 _TRAINER_STATE = "trainer_state.json"
+_VALUE_HEAD = "value_head.safetensors"
 
 
-def last_whole_checkpoint(folder: str | Path) -> str | None:
+class CheckpointedTrainer(BaseTrainer):
+    """The part of the trainer that saves and resumes."""
+
+    args: StepPOConfig
+    critic: SeparateCritic | None
+    scaler: credit.RewardScaler | None
+    _boundary: BoundaryCallback
+    _store: MetricStore
+    _totals: dict[str, float]
+    _updater: Updater | None
+
+    @property
+    def value_head(self) -> nn.Module | None:
+        """The value head on the policy's trunk, or None."""
+        return getattr(base_causal_lm(self.accelerator.unwrap_model(self.model)), "value_head", None)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        if not self._boundary.at_boundary(self.state):
+            self._boundary.save_due = True  # saved once the rollout's updates are done
+            return
+        super()._save_checkpoint(model, trial)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """Save the policy as any program can load it, and beside it the value head and the context's settings."""
+        head = self.value_head
+        if head is not None and state_dict is None and not is_peft_model(self.model):
+            full = self.model.state_dict()
+            state_dict = {name: tensor for name, tensor in full.items() if not name.startswith("value_head.")}
+        super()._save(output_dir, state_dict)
+        if not self.args.should_save:
+            return
+        folder = Path(output_dir or self.args.output_dir)
+        if head is not None:
+            save_trainable(head, folder / _VALUE_HEAD)
+        ContextSettings(
+            recipe=self.args.recipe,
+            history_thinking=self.args.history_thinking,
+            chat_template_kwargs=options(self.args.chat_template_kwargs),
+        ).save(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if self.value_head is not None:
+            load_trainable(self.value_head, Path(resume_from_checkpoint) / _VALUE_HEAD)
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        if self.value_head is not None:
+            load_trainable(self.value_head, Path(self.state.best_model_checkpoint or "") / _VALUE_HEAD)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if not self.args.should_save:
+            return
+        if self.critic is not None:
+            self.critic.save(Path(output_dir))
+        assert self._updater is not None
+        state = {
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "metrics": self._store.state_dict(),
+            "totals": self._totals,
+            "skipped": [self._updater.skipped, self._updater.skipped_in_row],
+        }
+        (Path(output_dir) / _STATE).write_text(json.dumps(state), encoding="utf-8")
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        path = Path(checkpoint) / _STATE
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} does not exist: {checkpoint} is no checkpoint to resume StepPOTrainer from"
+            )
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if self.critic is not None:
+            self.critic.load(Path(checkpoint))
+        if self.scaler is not None and state["scaler"] is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self._store.load_state_dict(state["metrics"])
+        self._totals.update(state["totals"])
+        assert self._updater is not None
+        self._updater.skipped, self._updater.skipped_in_row = state["skipped"]
+
+
+def last_whole_checkpoint(folder: str | os.PathLike[str]) -> str | None:
     """Path of the newest checkpoint that was written to its end, or None.
 
     A run that is killed while it saves leaves a folder without the trainer's state, which is written last.
@@ -26,26 +128,6 @@ def last_whole_checkpoint(folder: str | Path) -> str | None:
         if number.isdigit() and _is_whole(path):
             checkpoints.append((int(number), str(path)))
     return max(checkpoints)[1] if checkpoints else None
-
-
-def write_state(folder: str | Path, state: dict[str, Any]) -> None:
-    """Write plain data into a checkpoint; floats keep all their digits, NaN and infinity included."""
-    path = Path(folder) / _STATE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(state), encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def read_state(folder: str | Path) -> dict[str, Any]:
-    """Read what `write_state` wrote.
-
-    Raises:
-        FileNotFoundError: If the folder is no checkpoint of this trainer.
-    """
-    path = Path(folder) / _STATE
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: {folder} is no checkpoint of StepPOTrainer")
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _is_whole(path: Path) -> bool:

@@ -31,8 +31,8 @@ class CriticModel(nn.Module):
     def __init__(self, policy: nn.Module) -> None:
         super().__init__()
         self.trunk = base_causal_lm(copy.deepcopy(policy)).base_model
-        width = base_causal_lm(policy).config.get_text_config().hidden_size
-        self.head = ValueHead(width).to(base_causal_lm(policy).get_input_embeddings().weight.device)
+        inner = base_causal_lm(policy)
+        self.head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Values [S] at the positions (rows, columns) of a right-padded batch [B, L]."""

@@ -92,7 +92,7 @@ class ExperienceMaker:
             minibatches=config.num_minibatches,
             seed=(config.seed, rollout),
             aggregation=config.loss_aggregation,
-            token_budget=config.micro_batch_tokens,
+            token_budget=config.token_budget,
             pad_id=self._pad_id,
         )
         experience = Experience(
@@ -116,7 +116,7 @@ class ExperienceMaker:
         metrics = self._assign(experience, facts, penalties, finals)
         if config.updates_per_rollout == 1:
             experience.old_logps = None
-        stats = packing_stats(kept, micro_batches(units, config.micro_batch_tokens))
+        stats = packing_stats(kept, micro_batches(units, config.token_budget))
         tokens = gather_items(self._accelerator, [(stats.distinct, stats.computed, stats.padded)])
         distinct, computed, padded = (sum(column) for column in zip(*tokens, strict=True))
         metrics["tokens/computed_per_distinct"] = computed / max(distinct, 1)
@@ -176,7 +176,7 @@ class ExperienceMaker:
         which, queries = credit.value_queries(trajectories, self._config.bootstrap)
         layout = Layout(queries)
         values = torch.zeros(layout.num_steps)
-        for group in micro_batches(merge_units(queries), self._config.micro_batch_tokens):
+        for group in micro_batches(merge_units(queries), self._config.token_budget):
             batch = collate(group, queries, layout, self._pad_id).to(self._accelerator.device)
             if self._critic is not None:
                 batch.write_steps(values, self._critic.values(batch, wrapped=False))

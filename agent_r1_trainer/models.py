@@ -16,6 +16,7 @@ from agent_r1_trainer.critic import CriticModel
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
+from agent_r1_trainer.steppo_checks import options
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -63,9 +64,9 @@ def build_models(
     """
     if isinstance(model, str):
         name = model
-        policy: nn.Module = create_model_from_path(model, **{"dtype": "float32", **(config.model_init_kwargs or {})})
+        policy: nn.Module = create_model_from_path(model, **{"dtype": "float32", **options(config.model_init_kwargs)})
     else:
-        name, policy = model.config._name_or_path, model  # type: ignore[union-attr]
+        name, policy = str(getattr(model.config, "_name_or_path", "")), model
     if tokenizer is None:
         if not name:
             raise ValueError("processing_class is needed: the model has no name to load a tokenizer by")

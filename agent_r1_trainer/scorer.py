@@ -1,8 +1,7 @@
-"""Runs models over micro-batches: the policy, its reference and the critic, with one interface for both kinds of critic."""
+"""Runs the policy and its reference over micro-batches."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +40,9 @@ def score(model: nn.Module, batch: MicroBatch, *, values: bool, detach_values: b
     """
     request = ScoreRequest(rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids)
     if values:
-        request.update(value_rows=batch.value_row, value_columns=batch.value_col, detach_values=detach_values)
+        request["value_rows"] = batch.value_row
+        request["value_columns"] = batch.value_col
+        request["detach_values"] = detach_values
     output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, score=request)
     return Scores(output["logprobs"], output["entropies"], output.get("values"))
 
@@ -65,6 +66,5 @@ class Reference:
         """Log-probabilities [M] of the response tokens under the reference."""
         if self.copy is not None:
             return score(self.copy, batch, values=False).logprobs
-        context: AbstractContextManager[None] = adapters_disabled(self._policy) if self.copy is None else nullcontext()
-        with context:
+        with adapters_disabled(self._policy):
             return score(self._policy, batch, values=False).logprobs

@@ -84,8 +84,7 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
     """
     inner = base_causal_lm(model)
     if value_head:
-        device = inner.get_input_embeddings().weight.device
-        inner.value_head = ValueHead(inner.config.get_text_config().hidden_size).to(device)
+        inner.value_head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
     postprocess = logits_postprocess(inner)
 
     def forward(self: PreTrainedModel, *args: Any, score: ScoreRequest | None = None, **kwargs: Any) -> Any:
@@ -108,7 +107,7 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
         return output
 
     forward.__wrapped__ = class_forward(inner)  # type: ignore[attr-defined]  # keeps the signature for `generate`
-    inner.forward = MethodType(forward, inner)  # type: ignore[method-assign]
+    inner.forward = MethodType(forward, inner)
 
 
 def _in_chunks(score_tokens: Any, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_trainer import credit
 from agent_r1_trainer.losses import LossConfig, check_loss_estimator
@@ -10,7 +10,7 @@ from agent_r1_trainer.losses import LossConfig, check_loss_estimator
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["check_config", "check_schedule", "loss_config"]
+__all__ = ["check_config", "check_schedule", "loss_config", "options"]
 
 _DEFAULT_SAVE_STEPS = 500
 
@@ -19,8 +19,8 @@ _INHERITED = (
     (
         "gradient_accumulation_steps",
         (1,),
-        "an optimizer step already sums as many micro-batches as micro_batch_tokens makes necessary; to accumulate over "
-        "more episodes raise rollout_batch_size or lower num_minibatches",
+        "an optimizer step already sums as many micro-batches as micro_batch_tokens makes necessary; to accumulate "
+        "over more episodes raise rollout_batch_size or lower num_minibatches",
     ),
     (
         "auto_find_batch_size",
@@ -39,6 +39,7 @@ _INHERITED = (
     ("fp16", (False,), "loss scaling would hide which updates are skipped; use bf16"),
     ("ddp_static_graph", (None, False), "the number of micro-batches changes from step to step"),
     ("use_liger_kernel", (False,), "it replaces the forward pass that scores replies"),
+    ("enable_jit_checkpoint", (False,), "a SIGTERM always saves, once the updates of the rollout are done"),
     ("dataloader_num_workers", (0,), "there is nothing to load"),
 )
 
@@ -69,7 +70,8 @@ def loss_config(config: StepPOConfig) -> LossConfig:
         check_loss_estimator(config.kl_estimator)
     if config.beta and not in_loss and config.kl_estimator != "k1":
         raise ValueError(
-            f"kl_in='reward' takes kl_estimator='k1' (its sum over a reply is the log-ratio), got {config.kl_estimator!r}"
+            "kl_in='reward' takes kl_estimator='k1' (its sum over a reply is the log-ratio), "
+            f"got {config.kl_estimator!r}"
         )
     return LossConfig(
         ratio_level=config.importance_sampling_level,
@@ -81,6 +83,17 @@ def loss_config(config: StepPOConfig) -> LossConfig:
         entropy_coef=config.entropy_coef,
         value_clip=config.value_clip,
     )
+
+
+def options(value: dict[str, Any] | str | None) -> dict[str, Any]:
+    """A field of arguments as a dict; transformers has parsed JSON strings by the time that it is read.
+
+    Raises:
+        TypeError: If it is a string still, that is, no JSON object.
+    """
+    if isinstance(value, str):
+        raise TypeError(f'expected a JSON object such as \'{{"split": "train"}}\', got the string {value!r}')
+    return dict(value or {})
 
 
 def check_schedule(config: StepPOConfig) -> None:

@@ -18,11 +18,11 @@ class StepPOConfig(BaseConfig):
     r"""Settings of [`StepPOTrainer`]; a `transformers.TrainingArguments` with the fields below.
 
     One rollout collects `rollout_batch_size` episodes and is followed by exactly
-    `updates_per_rollout = num_ppo_epochs * num_minibatches` optimizer steps, whatever the number of turns in it. Steps of
-    the trainer (`max_steps`, `save_steps`, `logging_steps`, schedules) are optimizer steps.
+    `updates_per_rollout = num_ppo_epochs * num_minibatches` optimizer steps, whatever the number of turns in it. Steps
+    of the trainer (`max_steps`, `save_steps`, `logging_steps`, schedules) are optimizer steps.
 
-    Differences from the defaults of `TrainingArguments`: `learning_rate` 1e-6, `logging_steps` 10; on a CPU neither bf16
-    nor activation checkpointing; `metric_for_best_model` is `eval_success`.
+    Differences from the defaults of `TrainingArguments`: `learning_rate` 1e-6, `logging_steps` 10; on a CPU neither
+    bf16 nor activation checkpointing; `metric_for_best_model` is `eval_success`.
 
     The meaning of every field is in its `help` metadata (`agent-r1 train --help`) and, grouped, in `docs/training.md`.
     """
@@ -93,15 +93,15 @@ class StepPOConfig(BaseConfig):
     bootstrap: Literal["auto", "none", "value"] = field(
         default="auto",
         metadata={
-            "help": "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, 'none' "
-            "never, 'value' at the turn limit too (with gamma 1 that lets stalling justify itself)."
+            "help": "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, "
+            "'none' never, 'value' at the turn limit too (with gamma 1 that lets stalling justify itself)."
         },
     )
     reward_scaling: bool | None = field(
         default=None,
         metadata={
-            "help": "Divide rewards by the running standard deviation of discounted returns. None: on with a value head, "
-            "off with a separate critic."
+            "help": "Divide rewards by the running standard deviation of discounted returns. None: on with a value "
+            "head, off with a separate critic."
         },
     )
 
@@ -134,7 +134,8 @@ class StepPOConfig(BaseConfig):
     target_kl: float | None = field(
         default=None,
         metadata={
-            "help": "Skip the policy's updates for the rest of a rollout once its KL to the rollout's policy exceeds this."
+            "help": "The policy skips the remaining updates of a rollout once its KL to the rollout's policy is above "
+            "this."
         },
     )
     importance_sampling_correction: Literal["none", "token", "sequence"] = field(
@@ -216,23 +217,29 @@ class StepPOConfig(BaseConfig):
             ValueError: A setting out of its range, or one that this trainer would silently ignore.
         """
         on_cpu = self.use_cpu or not (torch.cuda.is_available() or torch.backends.mps.is_available())
-        if self.bf16 is None and on_cpu:
-            self.bf16 = False
+        derived = {
+            "bf16": False if on_cpu else None,
+            "micro_batch_tokens": 4096 if on_cpu else 16384,
+            "metric_for_best_model": "eval_success",
+            # Every parameter takes part in every micro-batch and buffers never change, so DDP need look for neither.
+            "ddp_find_unused_parameters": False,
+            "ddp_broadcast_buffers": False,
+        }
+        for name, value in derived.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
         if self.activation_checkpointing is None and self.gradient_checkpointing is None:
             self.activation_checkpointing = not on_cpu
-        if self.micro_batch_tokens is None:
-            self.micro_batch_tokens = 4096 if on_cpu else 16384
-        if self.metric_for_best_model is None:
-            self.metric_for_best_model = "eval_success"
         # transformers would replace a NaN loss by the average of the others in the log, and go on.
         self.logging_nan_inf_filter = False
-        # Every parameter takes part in every micro-batch and buffers never change, so DDP need look for neither.
-        if self.ddp_find_unused_parameters is None:
-            self.ddp_find_unused_parameters = False
-        if self.ddp_broadcast_buffers is None:
-            self.ddp_broadcast_buffers = False
         check_config(self)
         super().__post_init__()
+
+    @property
+    def token_budget(self) -> int:
+        """Most tokens, padding included, in one forward pass."""
+        assert self.micro_batch_tokens is not None  # set by __post_init__
+        return self.micro_batch_tokens
 
     @property
     def updates_per_rollout(self) -> int:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
+from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, generation_model, is_peft_model
-from agent_r1_trainer.checkpointing import last_whole_checkpoint, read_state, write_state
-from agent_r1_trainer.critic import CriticModel, SeparateCritic, load_trainable, save_trainable
+from agent_r1_trainer._compat import generation_model
+from agent_r1_trainer.boundary import BoundaryCallback
+from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
+from agent_r1_trainer.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.distributed import gather_items, own_share
 from agent_r1_trainer.environments import EnvArgument, EnvFactory
 from agent_r1_trainer.evaluation import Evaluator
@@ -27,13 +27,12 @@ from agent_r1_trainer.generation import Generator, SamplingParams, TransformersG
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
 from agent_r1_trainer.models import Models, build_models, prompt_limit, stop_token_ids
 from agent_r1_trainer.scorer import Reference
+from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.task_cursor import TaskCursor
 from agent_r1_trainer.update import Updater
 
 __all__ = ["StepPOTrainer"]
-
-_VALUE_HEAD = "value_head.safetensors"
 
 
 class _Steps(Dataset[dict[str, int]]):
@@ -49,11 +48,11 @@ class _Steps(Dataset[dict[str, int]]):
         return {"step": index}
 
 
-class StepPOTrainer(BaseTrainer):
+class StepPOTrainer(CheckpointedTrainer):
     """Trains a language-model agent with step-level PPO (StepPO, arXiv 2604.18401).
 
-    A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read at
-    the last prompt token. Step GAE gives every turn its advantage, and a fixed number of clipped policy updates follows.
+    A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read
+    at the last prompt token. Step GAE gives every turn its advantage; a fixed number of clipped updates follows.
 
     Example:
         trainer = StepPOTrainer(
@@ -89,6 +88,7 @@ class StepPOTrainer(BaseTrainer):
     loss_is_scaled_for_ga = True
 
     args: StepPOConfig
+    control: TrainerControl
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class StepPOTrainer(BaseTrainer):
             self.eval_flow = self._env_flow(args, models, env if eval_env is None else eval_env, args.eval_env_kwargs)
         if self.eval_flow is None and args.eval_strategy != "no":
             raise ValueError(
-                f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set eval_env_kwargs "
-                "(for example {'split': 'validation'})"
+                f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set "
+                "eval_env_kwargs (for example {'split': 'validation'})"
             )
         self.cursor = TaskCursor(
             self.flow.num_tasks, seed=args.seed, groups=args.groups_per_rollout, samples=args.num_generations
@@ -132,6 +132,8 @@ class StepPOTrainer(BaseTrainer):
         )
         if args.n_gpu > 1:
             raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
+        self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
+        self.add_callback(self._boundary)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
             stop_token_ids=stop_token_ids(models.policy, models.tokenizer),
@@ -167,14 +169,14 @@ class StepPOTrainer(BaseTrainer):
     ) -> AgentEnvLoop:
         if env is None:
             raise ValueError("env is needed: an id, an EnvSpec or a function that builds an environment")
-        factory = EnvFactory(env, dict(kwargs or {}), recipe=args.recipe, max_turns=args.max_turns)
+        factory = EnvFactory(env, options(kwargs), recipe=args.recipe, max_turns=args.max_turns)
         return AgentEnvLoop(
             factory,
             models.tokenizer,
             max_prompt_length=prompt_limit(models.policy, args),
             concurrency=args.rollout_concurrency,
             history_thinking=args.history_thinking,
-            chat_template_kwargs=args.chat_template_kwargs,
+            chat_template_kwargs=options(args.chat_template_kwargs),
         )
 
     def get_train_dataloader(self) -> DataLoader:
@@ -183,16 +185,14 @@ class StepPOTrainer(BaseTrainer):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer of the policy, with the value head in a group of its own learning rate."""
-        head = self._value_head
+        head = self.value_head
         if self.optimizer is not None or head is None:
             return super().create_optimizer(model)
         head.requires_grad_(False)
-        super().create_optimizer(model)
+        optimizer = super().create_optimizer(model)
         head.requires_grad_(True)
-        self.optimizer.add_param_group(
-            {"params": list(head.parameters()), "lr": self.args.critic_lr, "weight_decay": 0.0}
-        )
-        return self.optimizer
+        optimizer.add_param_group({"params": list(head.parameters()), "lr": self.args.critic_lr, "weight_decay": 0.0})
+        return optimizer
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
@@ -240,10 +240,6 @@ class StepPOTrainer(BaseTrainer):
             reference.copy.to(self.accelerator.device)
         return reference
 
-    @property
-    def _value_head(self) -> nn.Module | None:
-        return getattr(base_causal_lm(self.accelerator.unwrap_model(self.model)), "value_head", None)
-
     # Training
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
@@ -258,7 +254,10 @@ class StepPOTrainer(BaseTrainer):
             resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
             if resume_from_checkpoint is None:
                 raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
-        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+        try:
+            return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+        finally:
+            self._boundary.release()
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, int], num_items_in_batch: Any | None = None
@@ -372,59 +371,6 @@ class StepPOTrainer(BaseTrainer):
         elif "loss" in logs:
             logs.update(self._store.flush())
         super().log(logs, start_time)
-
-    # Checkpoints
-
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        """Save the policy as any program can load it, and the value head beside it."""
-        head = self._value_head
-        if head is not None and state_dict is None and not is_peft_model(self.model):
-            full = self.model.state_dict()
-            state_dict = {name: tensor for name, tensor in full.items() if not name.startswith("value_head.")}
-        super()._save(output_dir, state_dict)
-        if head is not None and self.args.should_save:
-            save_trainable(head, Path(output_dir or self.args.output_dir) / _VALUE_HEAD)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        if self._value_head is not None:
-            load_trainable(self._value_head, Path(resume_from_checkpoint) / _VALUE_HEAD)
-
-    def _load_best_model(self) -> None:
-        super()._load_best_model()
-        if self._value_head is not None:
-            load_trainable(self._value_head, Path(self.state.best_model_checkpoint) / _VALUE_HEAD)
-
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        if not self.args.should_save:
-            return
-        if self.critic is not None:
-            self.critic.save(Path(output_dir))
-        assert self._updater is not None
-        write_state(
-            output_dir,
-            {
-                "scaler": None if self.scaler is None else self.scaler.state_dict(),
-                "metrics": self._store.state_dict(),
-                "totals": self._totals,
-                "skipped": [self._updater.skipped, self._updater.skipped_in_row],
-            },
-        )
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
-        if self.critic is not None:
-            self.critic.load(Path(checkpoint))
-        state = read_state(checkpoint)
-        if self.scaler is not None and state["scaler"] is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        self._store.load_state_dict(state["metrics"])
-        self._totals = state["totals"]
-        assert self._updater is not None
-        self._updater.skipped, self._updater.skipped_in_row = state["skipped"]
 
 
 def _only(batch: list[dict[str, int]]) -> dict[str, int]:

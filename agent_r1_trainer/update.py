@@ -203,9 +203,9 @@ class Updater:
             return
         tasks = [trajectory.task_id for trajectory in experience.trajectories]
         raise RuntimeError(
-            f"{self.skipped_in_row} updates in a row were skipped because the loss or a gradient was not finite, the last "
-            f"one update {index} of rollout {experience.rollout} (loss {loss}, gradient norm of the policy {policy_norm}, "
-            f"of the critic {critic_norm}); its batch holds the tasks {', '.join(tasks[:8])}"
+            f"{self.skipped_in_row} updates in a row were skipped because the loss or a gradient was not finite, the "
+            f"last one update {index} of rollout {experience.rollout} (loss {loss}, gradient norm of the policy "
+            f"{policy_norm}, of the critic {critic_norm}); its batch holds the tasks {', '.join(tasks[:8])}"
             f"{' ...' if len(tasks) > 8 else ''}"
         )
 

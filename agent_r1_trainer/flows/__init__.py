@@ -1,7 +1,7 @@
 """Flows: how an agent and an environment make trajectories together.
 
-`AgentEnvLoop` runs any Gymnasium environment whose observations are text, messages or token ids. `SingleStepFlow` is the
-case of one prompt and one scored reply. A subclass of `AgentFlowBase` has full control of the loop.
+`AgentEnvLoop` runs any Gymnasium environment whose observations are text, messages or token ids. `SingleStepFlow` is
+the case of one prompt and one scored reply. A subclass of `AgentFlowBase` has full control of the loop.
 """
 
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes

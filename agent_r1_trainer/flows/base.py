@@ -51,8 +51,8 @@ class FlowTimes:
 class AgentFlowBase(ABC):
     """Runs episodes and returns them as trajectories.
 
-    A flow must mask an episode whose environment or tool failed (`Trajectory.masked`) rather than raise, must not change
-    the sampled ids, and must use the assignments' seeds for all randomness.
+    A flow must mask an episode whose environment or tool failed (`Trajectory.masked`) rather than raise, must not
+    change the sampled ids, and must use the assignments' seeds for all randomness.
     """
 
     times: FlowTimes

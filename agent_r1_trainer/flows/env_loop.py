@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -13,6 +14,7 @@ from agent_r1_trainer.environments import panel_ids
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.prompts import HistoryThinking
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["AgentEnvLoop"]
@@ -41,7 +43,7 @@ class AgentEnvLoop(AgentFlowBase):
         *,
         max_prompt_length: int,
         concurrency: int | None = None,
-        history_thinking: str = "keep",
+        history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if concurrency is not None and concurrency < 1:
@@ -98,7 +100,7 @@ class AgentEnvLoop(AgentFlowBase):
             self.times.generation += time.perf_counter() - started
             started = time.perf_counter()
             for episode, reply in zip(episodes, replies, strict=True):
-                if self._guard(episode, lambda episode=episode, reply=reply: episode.step(reply)):
+                if self._guard(episode, partial(episode.step, reply)):
                     episode.follow()
             self._retire(live, done)
             self.times.environment += time.perf_counter() - started

@@ -9,7 +9,7 @@ import gymnasium
 
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation
-from agent_r1_trainer.prompts import PromptBuilder
+from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["Episode"]
@@ -36,7 +36,7 @@ class Episode:
         *,
         max_prompt_length: int,
         policy_version: int = 0,
-        history_thinking: str = "keep",
+        history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self.env = env

@@ -60,9 +60,7 @@ class TransformersGenerator:
                 replies.update(zip(chunk, answered, strict=True))
         return [replies[row] for row in range(len(prompts))]
 
-    def _decode(
-        self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int]
-    ) -> list[Generation]:
+    def _decode(self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int]) -> list[Generation]:
         device = self.model.device
         rows, width = len(prompts), max(map(len, prompts))
         ids = torch.tensor([[self.pad_token_id] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
@@ -96,9 +94,7 @@ class TransformersGenerator:
             ids, positions = sampled[:, None], mask.sum(dim=-1, keepdim=True) - 1
         return _collect(tokens, logprobs, lengths, set(sampling.stop_token_ids))
 
-    def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any
-    ) -> torch.Tensor:
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any) -> torch.Tensor:
         """Logits of the last column, [rows, vocabulary]; the cache grows in place."""
         output = self.model(
             input_ids=ids,
@@ -122,9 +118,7 @@ def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def _collect(
-    tokens: torch.Tensor, logprobs: torch.Tensor, lengths: torch.Tensor, stop: set[int]
-) -> list[Generation]:
+def _collect(tokens: torch.Tensor, logprobs: torch.Tensor, lengths: torch.Tensor, stop: set[int]) -> list[Generation]:
     replies = []
     for ids, values, length in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True):
         ids = ids[:length]

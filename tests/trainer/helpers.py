@@ -6,10 +6,11 @@ from typing import Any
 
 import gymnasium
 import torch
-from agent_r1_envs.spaces import Messages
 from gymnasium.spaces import Text
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from agent_r1_envs.spaces import Messages
 
 WORDS = ["<pad>", "<end>", "<unk>", "user", "assistant", "left", "right", "wait", "a", "b", "done", "again"]
 TEMPLATE = (
