@@ -18,8 +18,10 @@ _FRAME = 64  # more than the JSON around the text of a message with a role only
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Split a conversation into its head and its turns."""
     starts = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if not starts:
+        return list(messages), []
+    head = list(messages[: starts[0]])
     ends = [*starts[1:], len(messages)]
-    head = list(messages[: starts[0]] if starts else messages)
     return head, [list(messages[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
