@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_envs.registration import ENVIRONMENTS, register_environments
 
 if TYPE_CHECKING:
+    from agent_r1_envs.actions import MalformedAction
     from agent_r1_envs.cache import clear_cache
     from agent_r1_envs.core import AgentEnv, Outcome, Score
     from agent_r1_envs.errors import DataError, ResetNeeded, SnapshotError, ToolError
@@ -31,6 +32,7 @@ __all__ = [
     "BaseTool",
     "DataError",
     "FreeText",
+    "MalformedAction",
     "Messages",
     "Outcome",
     "ResetNeeded",
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "actions": ["MalformedAction"],
     "cache": ["clear_cache"],
     "core": ["AgentEnv", "Outcome", "Score"],
     "errors": ["DataError", "ResetNeeded", "SnapshotError", "ToolError"],

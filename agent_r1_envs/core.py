@@ -220,7 +220,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         return self.last_observation, float(outcome.reward), bool(outcome.terminated), False, info
 
     def render(self) -> str | None:
-        """Return the episode so far as text, or None without a render mode."""
+        """Return what the env said last, headed by task and turn, or None without a render mode."""
         if self.render_mode is None:
             logger.warn("render() needs a render mode: gymnasium.make(..., render_mode='ansi')")
             return None

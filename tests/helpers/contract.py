@@ -1,6 +1,5 @@
 """What every env of this project promises, as checks that any env can be put through."""
 
-import copy
 import json
 import math
 import pickle
@@ -170,8 +169,3 @@ def _damage(rng: random.Random, command: str) -> str:
             text[:place] + rng.choice(["", _noise(rng, 2), text[place : place + 3]]) + text[place + rng.randrange(3) :]
         )
     return text
-
-
-def same_transition(left: Any, right: Any) -> bool:
-    """Compare two results of reset or step deeply."""
-    return copy.deepcopy(left) == copy.deepcopy(right)

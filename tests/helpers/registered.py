@@ -10,9 +10,7 @@ DIRECTORY = "AgentR1Tests/Directory-v0"
 def register_directory() -> str:
     """Register the directory env, once a process, and return its id."""
     if DIRECTORY not in gymnasium.registry:
-        gymnasium.register(
-            DIRECTORY, entry_point="tests.helpers.directory_env:DirectoryEnv", max_episode_steps=6, kwargs={}
-        )
+        gymnasium.register(DIRECTORY, entry_point="tests.helpers.directory_env:DirectoryEnv", max_episode_steps=6)
     return DIRECTORY
 
 
