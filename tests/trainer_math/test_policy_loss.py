@@ -86,7 +86,7 @@ class TestByHand:
         assert loss.item() == pytest.approx(surrogate + 0.5 * LN2**2 / 2 + 0.5 * math.log(3.0) ** 2 / 2)
 
     def test_value(self):
-        # Errors 1 and -2; the second value moved by 1, is held at +0.5, and its error there is -2.5; the third is filler.
+        # Errors 1, -2; the second value moved by 1, is held at +0.5, and its error is -2.5; the third is a filler.
         config = LossConfig(value_clip=0.5)
         values, returns = torch.tensor([1.0, 3.0, 9.0]), torch.tensor([0.0, 5.0, 0.0])
         weights, old = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([1.0, 2.0, 0.0])
