@@ -5,8 +5,8 @@ class MalformedAction(str):
     """A reply without a valid action, passed on as it was, with the reason.
 
     An action format (see ``agent_r1_wrappers``) sends it to the environment in place of a command. Because it is a
-    string, an environment that knows nothing of it gets the reply; an :class:`~agent_r1_envs.core.AgentEnv` treats it as
-    an invalid action: the turn counts, the world stays as it was, and ``info["invalid_action"]`` holds :attr:`reason`.
+    string, an environment that knows nothing of it gets the reply; an :class:`~agent_r1_envs.core.AgentEnv` treats it
+    as an invalid action: the turn counts, the world stays as it was, and ``info["invalid_action"]`` holds the reason.
 
     Attributes:
         reason: What was wrong, in words that a model can act on.
