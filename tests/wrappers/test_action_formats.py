@@ -4,12 +4,12 @@ import time
 
 import gymnasium
 import pytest
+from agent_r1_wrappers import ParseReAct, ParseTags, ParseToolCalls, ParseToolTags
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls
-from agent_r1_wrappers import ParseReAct, ParseTags, ParseToolCalls, ParseToolTags
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.text_envs import ParrotEnv, RoomsEnv
 
@@ -28,10 +28,12 @@ EVERY = {
 }
 PLAIN = {name: form for name, form in EVERY.items() if "on tools" not in name and "finishing" not in name}
 del PLAIN["tool tags"]
-PIECES = ["<action>", "</action>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<friend>", "</friend>", "Action:",
-          "\nAction: x", "\nObservation: y", "Thought:", "Action Input:", "Final Answer:", '"', "'", "\\", "[", "]", "{", "}",
-          "\n", " ", "\t", "\r", "\x1c", "\x85", "\u2028", "é", "漢", "😀", "<\\/action>", '<action xml:space="preserve">',
-          "friend[", "note", "`" * 3, "\\u003c", "&lt;", "**", "null", ","]  # fmt: skip
+PIECES = [
+    *("<action>", "</action>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<friend>", "</friend>"),
+    *("Action:", "\nAction: x", "\nObservation: y", "Thought:", "Action Input:", "Final Answer:", "<\\/action>"),
+    *('"', "'", "\\", "[", "]", "{", "}", ",", "\n", " ", "\t", "\r", "\x1c", "\x85", "\u2028", "é", "漢", "😀"),
+    *('<action xml:space="preserve">', "friend[", "note", "`" * 3, "\\u003c", "&lt;", "**", "null"),
+]
 TEXT = st.text(max_size=40) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 ARGUMENTS = st.fixed_dictionaries({"text": TEXT}, optional={"times": st.integers() | st.floats(allow_nan=False)})
 CALL = st.one_of(
@@ -95,8 +97,11 @@ def test_replies_of_a_megabyte_take_linear_time(form):
         "Action: ",
         "a</think>",
     ]
-    pieces = ["<tool_call>", "<tool_call>{", "</tool_call>", "<action>", "</think>", "[", "{'a':", '{"a":', "\n", " ", "*",
-              "Action:\n", "Action: x\nAction Input: {\n", "\\", '"', "'", "<", "\u00e9", "<friend>a</friend>"]  # fmt: skip
+    pieces = [
+        *("<tool_call>", "<tool_call>{", "</tool_call>", "<action>", "</think>", "<", "<friend>a</friend>", "é"),
+        *("[", "{'a':", '{"a":', "{},", "\n", " ", "*", "\\", '"', "'"),
+        *("Action:\n", "Action: x\nAction Input: {\n"),
+    ]
     for number, piece in enumerate(pieces):
         reply = openings[number % len(openings)] + piece * (1_000_000 // len(piece))
         start = time.perf_counter()

@@ -1,6 +1,6 @@
 import pytest
-
 from agent_r1_wrappers import AppendHistory, ParseTags, ParseToolCalls, Transition
+
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.text_envs import ParrotEnv, RoomsEnv
 
@@ -20,7 +20,7 @@ def test_the_same_objects_turn_after_turn():
     for reply in replies:
         after, *_ = env.step(reply)
         assert after is not before and len(after) == len(before) + 2
-        assert all(new is old for new, old in zip(after, before))
+        assert all(new is old for new, old in zip(after, before, strict=False))
         assert after[-2]["role"] == "assistant" and after[-2]["content"] is reply
         assert after[-1] == {"role": "user", "content": env.history[-1].observation}
         before = after
@@ -103,7 +103,7 @@ def test_state():
     env.step("b")
     env.set_wrapper_state(state)
     assert [turn.reply for turn in env.history] == ["a"]
-    assert all(new is old for new, old in zip(env.messages, messages))
+    assert all(new is old for new, old in zip(env.messages, messages, strict=True))
     env.step("c")
     assert len(state.history) == 1
 

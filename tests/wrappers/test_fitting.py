@@ -1,8 +1,8 @@
+from agent_r1_wrappers.fitting import cut_middle, fit, fit_space, join_turns, split_turns
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.spaces import Messages
-from agent_r1_wrappers.fitting import cut_middle, fit, fit_space, join_turns, split_turns
 
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
 MESSAGES = st.lists(st.fixed_dictionaries({"role": ROLES, "content": st.text(max_size=30)}), max_size=12)
@@ -36,12 +36,12 @@ def test_fitting(messages, budget):
     kept_head, kept = split_turns(shown)
     assert len(kept_head) == len(head) and len(kept) >= min(len(turns), 1)
     if characters(messages) <= budget:
-        assert shown == messages and all(new is old for new, old in zip(shown, messages))
+        assert shown == messages and all(new is old for new, old in zip(shown, messages, strict=True))
     if len(kept) < len(turns):  # nothing was left out that fits
         assert characters(join_turns(head, turns[len(turns) - len(kept) - 1 :])) > budget
     if len(kept) > 1:
         assert characters(shown) <= budget
-        assert all(new is old for new, old in zip(kept_head, head)), (
+        assert all(new is old for new, old in zip(kept_head, head, strict=True)), (
             "texts are cut only when no turn is left to leave out"
         )
 
@@ -57,7 +57,7 @@ def test_system_messages_are_cut_only_on_demand(messages, budget):
 @given(st.lists(st.text(max_size=2000), min_size=1, max_size=6))
 def test_a_conversation_fits_its_space(texts):
     roles = ["system", "user", "assistant", "tool", "assistant", "user"]
-    messages = [{"role": role, "content": text} for role, text in zip(roles, texts)]
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
     space = Messages(1024)
     assert fit_space(messages, space) in space
 

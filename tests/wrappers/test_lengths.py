@@ -1,8 +1,7 @@
 import pytest
+from agent_r1_wrappers.lengths import count_characters, count_words, estimate_tokens, message_length
 from hypothesis import given
 from hypothesis import strategies as st
-
-from agent_r1_wrappers.lengths import count_characters, count_words, estimate_tokens, message_length
 
 
 def test_counts():

@@ -2,10 +2,9 @@ import json
 import time
 
 import pytest
+from agent_r1_wrappers.lenient_json import LenientJSONError, read_values, strip_fence
 from hypothesis import given
 from hypothesis import strategies as st
-
-from agent_r1_wrappers.lenient_json import LenientJSONError, read_values, strip_fence
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -1,6 +1,6 @@
 import pytest
-
 from agent_r1_wrappers import ParseReAct
+
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.text_envs import RoomsEnv
 

@@ -1,6 +1,6 @@
 import pytest
-
 from agent_r1_wrappers import ParseTags
+
 from tests.helpers.text_envs import RoomsEnv
 
 

@@ -1,12 +1,18 @@
-import pytest
+import itertools
 
+import pytest
 from agent_r1_wrappers import AppendHistory, SummarizeHistory
 from agent_r1_wrappers.summaries import extractive
+
 from tests.helpers.text_envs import RoomsEnv
 
 
 def count(messages):
     return f"{len(messages)} messages, last: {messages[-2]['content']}"
+
+
+def grew(old, new):
+    return len(new) > len(old) and all(a is b for a, b in zip(new, old, strict=False))
 
 
 def walk(env, turns):
@@ -36,7 +42,7 @@ def test_prompts_grow_by_appending_between_summaries_and_the_callable_runs_once_
         return "s"
 
     lists = walk(SummarizeHistory(AppendHistory(RoomsEnv()), summarize=summarize, after_turns=4, keep_turns=1), 8)
-    appended = [len(new) > len(old) and all(a is b for a, b in zip(new, old)) for old, new in zip(lists, lists[1:])]
+    appended = [grew(old, new) for old, new in itertools.pairwise(lists)]
     assert appended == [True, True, True, True, False, True, True, False]
     assert calls == [1 + 2 * 3, 1 + 2 * 6]
 

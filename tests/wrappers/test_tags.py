@@ -1,10 +1,9 @@
 import time
 
 import pytest
+from agent_r1_wrappers.tags import TagError, Tagged, Tags
 from hypothesis import given
 from hypothesis import strategies as st
-
-from agent_r1_wrappers.tags import TagError, Tagged, Tags
 
 TAGS = Tags(["search", "answer"])
 PIECES = ["<search>", "</search>", "<SEARCH>", "<think>", "</think>", '<search xml:space="preserve">', "<\\/search>",

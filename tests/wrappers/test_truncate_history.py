@@ -1,6 +1,6 @@
 import pytest
-
 from agent_r1_wrappers import AppendHistory, TruncateHistory
+
 from tests.helpers.text_envs import ParrotEnv, RoomsEnv
 
 WORDS = "agent_r1_wrappers.lengths:count_words"
