@@ -1,0 +1,134 @@
+"""The exam: the same held-out episodes before and after training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates
+
+if TYPE_CHECKING:
+    from agent_r1_trainer.steppo_trainer import StepPOTrainer
+    from agent_r1_trainer.train.settings import ExamSettings, TrainSettings
+    from agent_r1_trainer.trajectory import Trajectory
+
+__all__ = ["Exam", "ExamResult", "gain"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExamResult:
+    """What one policy did at one temperature.
+
+    Attributes:
+        policy: `untrained` or `trained`.
+        temperature: 0 is greedy.
+        tasks: Ids of the tasks.
+        successes: Whether each was solved, 1 or 0.
+        success: Share of solved tasks with its 95 % interval.
+        turns: Mean number of turns.
+        invalid_rate: Share of invalid actions.
+    """
+
+    policy: str
+    temperature: float
+    tasks: tuple[str, ...]
+    successes: tuple[int, ...]
+    success: Estimate
+    turns: float
+    invalid_rate: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for the report."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ExamResult:
+        """Restore what `to_json` gave."""
+        lists = {"tasks": tuple(data["tasks"]), "successes": tuple(data["successes"])}
+        return cls(**{**data, **lists, "success": Estimate(**data["success"])})
+
+
+class Exam:
+    """Held-out tasks in the environment of the exam, with the flow, the prompts and the sampling of training.
+
+    Args:
+        trainer: Its policy is examined, as it is at the time.
+        settings: Of the run.
+        exam: Of the exam.
+    """
+
+    def __init__(self, trainer: StepPOTrainer, settings: TrainSettings, exam: ExamSettings) -> None:
+        from agent_r1_trainer.environments import EnvFactory
+        from agent_r1_trainer.evaluation import Evaluator
+        from agent_r1_trainer.flows import AgentEnvLoop
+        from agent_r1_trainer.models import prompt_limit
+
+        args = trainer.args
+        flow = AgentEnvLoop(
+            EnvFactory(exam.env or settings.env, exam.env_kwargs, recipe=args.recipe, max_turns=args.max_turns),
+            trainer.processing_class,
+            max_prompt_length=prompt_limit(trainer.model, args),
+            concurrency=args.rollout_concurrency,
+            history_thinking=args.history_thinking,
+            chat_template_kwargs=args.chat_template_kwargs,  # type: ignore[arg-type]
+        )
+        self._trainer = trainer
+        self._evaluator = Evaluator(
+            flow, trainer.accelerator, num_tasks=flow.num_tasks, episodes=exam.episodes, seed=exam.seed
+        )
+
+    @property
+    def episodes(self) -> int:
+        """How many tasks there are; a panel may hold fewer than were asked for."""
+        return len(self._evaluator.assignments)
+
+    def take(self, policy: str, temperature: float) -> tuple[ExamResult, list[Trajectory]]:
+        """Run all episodes.
+
+        Args:
+            policy: What the result is called.
+            temperature: 0 takes the most likely tokens.
+
+        Returns:
+            The result over all processes, and the trajectories of this one.
+        """
+        from agent_r1_trainer._compat import generation_model
+        from agent_r1_trainer.distributed import gather_items
+        from agent_r1_trainer.generation import TransformersGenerator
+
+        trainer = self._trainer
+        with generation_model(trainer.model_wrapped, trainer.accelerator) as model:
+            generator = TransformersGenerator(
+                model,
+                pad_token_id=trainer.processing_class.pad_token_id,
+                max_rows=trainer.args.generation_batch_rows,
+            )
+            _, trajectories = self._evaluator.run(generator, replace(trainer.sampling, temperature=temperature))
+        rows = gather_items(trainer.accelerator, [_row(trajectory) for trajectory in trajectories])
+        return summarize_exam(policy, temperature, rows), trajectories
+
+
+def summarize_exam(policy: str, temperature: float, rows: Sequence[tuple[str, int, int, int]]) -> ExamResult:
+    """Make the result of rows of (task id, success, turns, invalid actions)."""
+    tasks, successes, turns, invalid = zip(*rows, strict=True)
+    success = ratio_estimates([[value] for value in successes], [[1]] * len(rows))[0]
+    total = sum(turns)
+    return ExamResult(policy, temperature, tasks, successes, success, total / len(rows), sum(invalid) / max(total, 1))
+
+
+def gain(before: ExamResult, after: ExamResult) -> Estimate:
+    """Difference of success, in points, with the interval of the paired differences.
+
+    Raises:
+        ValueError: The tasks differ.
+    """
+    if before.tasks != after.tasks:
+        raise ValueError("a gain needs the same tasks before and after")
+    differences = [[100.0 * (b - a)] for a, b in zip(before.successes, after.successes, strict=True)]
+    return ratio_estimates(differences, [[1]] * len(differences))[0]
+
+
+def _row(trajectory: Trajectory) -> tuple[str, int, int, int]:
+    steps = trajectory.steps
+    return trajectory.task_id, int(trajectory.success), len(steps), sum(step.invalid for step in steps)

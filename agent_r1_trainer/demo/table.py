@@ -1,0 +1,51 @@
+"""The table of a run: held-out success before and after training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from agent_r1_trainer.bench.intervals import Estimate
+from agent_r1_trainer.demo.exam import ExamResult, gain
+
+__all__ = ["exam_table", "temperature_name"]
+
+
+def exam_table(results: Sequence[ExamResult], title: str) -> Table:
+    """Make the table, one row a temperature.
+
+    Args:
+        results: Of the untrained policy and, where there are any yet, of the trained one.
+        title: Says what was measured.
+    """
+    table = Table(
+        title=title, title_justify="left", caption="95 % bootstrap intervals over the tasks; the gain's is paired"
+    )
+    for heading in ("held-out success", "untrained", "trained", "gain, points"):
+        table.add_column(heading, justify="left" if heading == "held-out success" else "right", no_wrap=True)
+    found = {(result.policy, result.temperature): result for result in results}
+    for temperature in sorted({result.temperature for result in results}, key=_order):
+        before, after = found.get(("untrained", temperature)), found.get(("trained", temperature))
+        difference = _show(gain(before, after), "+.1f") if before is not None and after is not None else ""
+        table.add_row(
+            temperature_name(temperature),
+            "" if before is None else _show(before.success, ".3f"),
+            "" if after is None else _show(after.success, ".3f"),
+            difference,
+        )
+    return table
+
+
+def temperature_name(temperature: float) -> str:
+    """What a temperature is called."""
+    return "greedy" if temperature == 0 else f"sampled, temperature {temperature:g}"
+
+
+def _order(temperature: float) -> tuple[bool, float]:
+    """Sampled as in training first, then greedy, then the temperatures between."""
+    return (0.0 < temperature < 1.0, -temperature)
+
+
+def _show(estimate: Estimate, form: str) -> str:
+    return f"{estimate.value:{form}}  [{estimate.low:{form}}, {estimate.high:{form}}]"

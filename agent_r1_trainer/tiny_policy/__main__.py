@@ -1,0 +1,35 @@
+"""Make the tiny policy: `python -m agent_r1_trainer.tiny_policy [--out FOLDER] [--seed N]`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from rich.progress import Progress
+
+from agent_r1_trainer.tiny_policy.cloning import CloningConfig
+from agent_r1_trainer.tiny_policy.loading import CHECKPOINT, make_tiny_policy, save_tiny_policy
+
+
+def main() -> None:
+    """Clone the policy on one thread and save it."""
+    parser = argparse.ArgumentParser(prog="python -m agent_r1_trainer.tiny_policy", description=__doc__)
+    parser.add_argument("--out", type=Path, default=CHECKPOINT, help="where the checkpoint goes")
+    parser.add_argument("--seed", type=int, default=0, help="of the weights and the demonstrations")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)  # at this size more threads are slower
+    config = CloningConfig(seed=arguments.seed)
+    steps = {"copy": config.copy_steps, "expert": config.expert_steps, "habits": config.habit_steps}
+    with Progress() as progress:
+        bars = {phase: progress.add_task(phase, total=total) for phase, total in steps.items()}
+
+        def report(phase: str, step: int, loss: float) -> None:
+            progress.update(bars[phase], completed=step, description=f"{phase:7} loss {loss:6.3f}")
+
+        model, tokenizer = make_tiny_policy(config, report=report)
+    save_tiny_policy(model, tokenizer, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Behaviour cloning of the tiny policy, three phases in two to three minutes of one core.
+
+1. *Copying.* Random words, repeated: the attention heads that find an earlier occurrence and read what followed it form
+   in a quarter of a minute here, and hardly ever from demonstrations alone.
+2. *The expert.* The loss on the replies alone does not teach a model of this size to read; a language-model loss on
+   the observations beside it does.
+3. *Habits.* A short course with an impatient demonstrator leaves the skills intact and spoils the strategy. Starting
+   from scratch on such demonstrations would fail: there is too little to copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from agent_r1_trainer.tiny_policy.demonstrations import EXPERT, IMPATIENT, Habits, stream_demonstrations
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+__all__ = ["Batch", "CloningConfig", "clone", "cloning_loss", "encode_batch"]
+
+Report = Callable[[str, int, float], None]
+"""Called with phase, step and loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloningConfig:
+    """Settings of `clone`. The number of steps is fixed, so the result is a function of the settings alone.
+
+    Attributes:
+        seed: Decides the demonstrations, the copying exercises and, with `build_model`, the initial weights.
+        copy_steps: Optimizer steps of phase 1.
+        expert_steps: Optimizer steps of phase 2.
+        habit_steps: Optimizer steps of phase 3.
+        habits: Of the demonstrator of phase 3.
+        batch_size: Demonstrations, or exercises, a step; each is used once.
+        copy_words: Random words of an exercise, which are then repeated twice.
+        learning_rate: At the start; it falls along a cosine within phase 2.
+        final_learning_rate: At the end of phase 2.
+        habit_learning_rate: At the start of phase 3; it falls to `final_learning_rate`.
+        observation_weight: Of the language-model loss on what the environment says.
+        max_grad_norm: Gradients are clipped to this norm.
+    """
+
+    seed: int = 0
+    copy_steps: int = 160
+    expert_steps: int = 440
+    habit_steps: int = 150
+    habits: Habits = IMPATIENT
+    batch_size: int = 32
+    copy_words: int = 24
+    learning_rate: float = 3e-3
+    final_learning_rate: float = 3e-4
+    habit_learning_rate: float = 1e-3
+    observation_weight: float = 0.5
+    max_grad_norm: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Conversations as ids, padded on the right.
+
+    Attributes:
+        ids: int64 [rows, tokens].
+        replies: bool [rows, tokens], true for the ids of replies, their end of turn included.
+        observations: bool [rows, tokens], true for all other ids that are not padding.
+    """
+
+    ids: torch.Tensor
+    replies: torch.Tensor
+    observations: torch.Tensor
+
+
+def clone(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: CloningConfig, report: Report | None = None
+) -> None:
+    """Train `model` in place through the three phases.
+
+    Args:
+        model: A fresh model; see `build_model`.
+        tokenizer: Its tokenizer.
+        config: The settings.
+        report: Told the loss after every step.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    high, low = config.learning_rate, config.final_learning_rate
+    model.train()
+
+    def fit(
+        phase: str, losses: Iterator[Callable[[], torch.Tensor]], steps: int, rate: Callable[[float], float]
+    ) -> None:
+        for step, loss_of in enumerate(itertools.islice(losses, steps)):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step / steps)
+            loss = loss_of()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+            optimizer.step()
+            if report is not None:
+                report(phase, step + 1, loss.item())
+
+    def demonstrated(seed: int, habits: Habits) -> Iterator[Callable[[], torch.Tensor]]:
+        stream = stream_demonstrations(seed=seed, habits=habits)
+        while True:
+            batch = encode_batch(tokenizer, list(itertools.islice(stream, config.batch_size)))
+            yield lambda batch=batch: cloning_loss(model, batch, config.observation_weight)
+
+    fit("copy", _exercises(model, tokenizer, config), config.copy_steps, lambda done: high * min(1.0, 4 * done + 0.01))
+    fit("expert", demonstrated(2 * config.seed, EXPERT), config.expert_steps, lambda done: _cosine(high, low, done))
+    start = config.habit_learning_rate
+    fit(
+        "habits", demonstrated(2 * config.seed + 1, config.habits), config.habit_steps, lambda d: _cosine(start, low, d)
+    )
+    model.eval()
+
+
+def encode_batch(tokenizer: PreTrainedTokenizerBase, conversations: list[list[dict[str, Any]]]) -> Batch:
+    """Encode conversations with the chat template and tell replies from observations."""
+    texts = [tokenizer.apply_chat_template(messages, tokenize=False) for messages in conversations]
+    encoded = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
+    ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
+    speaks = tokenizer.convert_tokens_to_ids("<|assistant|>")
+    replies = torch.zeros_like(real)
+    talking = torch.zeros(len(ids), dtype=torch.bool)
+    for column in range(ids.size(1)):
+        token = ids[:, column]
+        replies[:, column] = talking
+        talking = (talking & (token != tokenizer.eos_token_id)) | (token == speaks)
+    return Batch(ids, replies & real, ~replies & real)
+
+
+def cloning_loss(model: PreTrainedModel, batch: Batch, observation_weight: float) -> torch.Tensor:
+    """Mean cross-entropy over reply ids, plus `observation_weight` times that over the others."""
+    # Padding on the right of a causal model changes nothing before it, so no attention mask is needed.
+    logits = model(batch.ids, use_cache=False).logits[:, :-1]
+    losses = functional.cross_entropy(logits.flatten(0, 1), batch.ids[:, 1:].flatten(), reduction="none")
+    reply, other = batch.replies[:, 1:].flatten(), batch.observations[:, 1:].flatten()
+    return losses[reply].mean() + observation_weight * losses[other].mean()
+
+
+def _exercises(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: CloningConfig
+) -> Iterator[Callable[[], torch.Tensor]]:
+    """Losses of repeating random words; the first occurrence, which nobody can foresee, does not count."""
+    generator = torch.Generator().manual_seed(config.seed)
+    while True:
+        words = torch.randint(len(tokenizer), (config.batch_size, config.copy_words), generator=generator)
+        ids = words.repeat(1, 3)
+
+        def loss(ids: torch.Tensor = ids) -> torch.Tensor:
+            logits = model(ids, use_cache=False).logits[:, config.copy_words : -1]
+            return functional.cross_entropy(logits.flatten(0, 1), ids[:, config.copy_words + 1 :].flatten())
+
+        yield loss
+
+
+def _cosine(high: float, low: float, done: float) -> float:
+    return low + (high - low) * 0.5 * (1 + math.cos(math.pi * done))

@@ -1,0 +1,71 @@
+"""The command `agent-r1 train`, for people: errors in words, an exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import gymnasium
+from rich.console import Console
+
+from agent_r1_trainer.extras import explain_missing
+
+__all__ = ["train_command"]
+
+INTERRUPTED = 130
+
+
+def train_command(*, config: Path | None, preset: str | None, seed: int | None, out: Path | None) -> int:
+    """Train from a file of settings, or from a preset.
+
+    Args:
+        config: The file.
+        preset: Name of a built-in file; either this or `config`.
+        seed: Instead of the file's.
+        out: Folder of the run, instead of the file's `output_dir`.
+
+    Returns:
+        The exit status: 0 when the run is complete, 2 for settings that do not work, 130 when it was interrupted.
+    """
+    say = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        return _train(config, preset, seed, out)
+    except (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error) as error:
+        if isinstance(error, ModuleNotFoundError):
+            error = explain_missing(error, "training")
+        say.print(f"agent-r1 train: {error}", style="red", markup=False)
+        return 2
+
+
+def _train(config: Path | None, preset: str | None, seed: int | None, out: Path | None) -> int:
+    from agent_r1_trainer.train.settings import PRESETS, read_settings
+
+    if (config is None) == (preset is None):
+        raise ValueError("pass either --config FILE or --preset NAME")
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    settings = read_settings(PRESETS[preset] if config is None else config)  # type: ignore[index]
+    training = dict(settings.training)
+    training["seed"] = training.get("seed", 0) if seed is None else seed
+    if out is not None:
+        training["output_dir"] = str(out)
+    name = preset or config.stem  # type: ignore[union-attr]
+    training.setdefault("output_dir", f"runs/{name}-{training['seed']}")
+
+    from transformers.utils import logging
+
+    from agent_r1_trainer.train.run import TrainRun
+
+    logging.disable_progress_bar()  # bars of loading and saving would cut through the one of training
+
+    console = Console(highlight=False)
+    run = TrainRun(dataclasses.replace(settings, training=training), console)
+    try:
+        if run.run():
+            return 0
+    except KeyboardInterrupt:
+        pass
+    finally:
+        run.close()
+    console.print(f"Stopped. The same command goes on from the last checkpoint in {run.folder.path}.", markup=False)
+    return INTERRUPTED

@@ -1,0 +1,150 @@
+"""A training run: exam, training, exam, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from transformers import PrinterCallback, ProgressCallback
+
+from agent_r1_trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.demo.curve import draw_curve
+from agent_r1_trainer.demo.exam import Exam, ExamResult
+from agent_r1_trainer.demo.table import exam_table
+from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.steppo_trainer import StepPOTrainer
+from agent_r1_trainer.tiny_policy import CHECKPOINT
+from agent_r1_trainer.train.folder import RunFolder, write_json
+from agent_r1_trainer.train.progress import ProgressReporter
+from agent_r1_trainer.train.settings import TrainSettings
+
+__all__ = ["TrainRun"]
+
+_TINY = "tiny"
+
+
+class TrainRun:
+    """What `agent-r1 train` does.
+
+    A run that was interrupted goes on from its last checkpoint; a complete one is only shown.
+
+    Args:
+        settings: The run; `training` says the folder, as `output_dir`.
+        console: Where tables and progress go.
+
+    Raises:
+        ValueError: A setting that cannot work, or a folder that holds another run.
+    """
+
+    def __init__(self, settings: TrainSettings, console: Console) -> None:
+        self.settings = settings
+        self.folder = RunFolder(Path(settings.training["output_dir"]), dataclasses.asdict(settings))
+        self._console = console
+        self._reporter = ProgressReporter(self.folder, console)
+
+    def run(self) -> bool:
+        """Run to the end. Returns whether it got there: a SIGTERM stops it at a checkpoint."""
+        if self.folder.complete:
+            self._console.print(f"{self.folder.path} holds this run, complete. Remove it to train again.", markup=False)
+            self._show(_read_results(self.folder))
+            return True
+        started = time.perf_counter()
+        trainer = self._build()
+        main = trainer.is_world_process_zero()
+        if main:
+            self.folder.open()
+        results: list[ExamResult] = []
+        exam = self.settings.exam and Exam(trainer, self.settings, self.settings.exam)
+        if exam:
+            temperatures = (trainer.args.temperature, 0.0, self.settings.exam.low_temperature)  # type: ignore[union-attr]
+            results += [self._examine(trainer, exam, "untrained", t) for t in dict.fromkeys(temperatures)]
+            if main:
+                self._show(results)
+        checkpoint = last_whole_checkpoint(self.folder.path)
+        if main:
+            if checkpoint is not None:
+                self._console.print(f"going on from {checkpoint}", markup=False)
+            self.folder.forget_after(int(checkpoint.rpartition("-")[2]) if checkpoint else -1)
+        begun = time.perf_counter()
+        trainer.train(resume_from_checkpoint=checkpoint)
+        if trainer.state.global_step < trainer.state.max_steps:
+            return False
+        trained = time.perf_counter() - begun
+        trainer.save_model(str(self.folder.model))
+        if exam:
+            results += [self._examine(trainer, exam, "trained", t) for t in dict.fromkeys(temperatures[:2])]
+        if main:
+            seconds = {"training": round(trained, 1), "total": round(time.perf_counter() - started, 1)}
+            self._finish(trainer, results, seconds)
+        return True
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._reporter.close()
+
+    def _build(self) -> StepPOTrainer:
+        settings = self.settings
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        peft_config = None
+        if settings.peft is not None:
+            from peft import LoraConfig
+
+            peft_config = LoraConfig(**{"task_type": "CAUSAL_LM", **settings.peft})
+        trainer = StepPOTrainer(
+            model=str(CHECKPOINT) if settings.model == _TINY else settings.model,
+            args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
+            env=settings.env,
+            eval_env=settings.eval_env,
+            callbacks=[self._reporter],
+            peft_config=peft_config,
+        )
+        for callback in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
+            trainer.remove_callback(callback)
+        return trainer
+
+    def _examine(self, trainer: StepPOTrainer, exam: Exam, policy: str, temperature: float) -> ExamResult:
+        result, trajectories = exam.take(policy, temperature)
+        if trainer.is_world_process_zero():
+            name = f"{policy}-greedy" if temperature == 0 else f"{policy}-temperature-{temperature:g}"
+            self.folder.write_trajectories(name, trajectories, trainer.processing_class)
+        return result
+
+    def _finish(self, trainer: StepPOTrainer, results: list[ExamResult], seconds: dict[str, float]) -> None:
+        args = trainer.args
+        draw_curve(
+            self.folder.rows(),
+            results,
+            self.folder.curve,
+            title=f"StepPO on {self.settings.env}, seed {args.seed}",
+            episodes_per_step=args.rollout_batch_size / args.updates_per_rollout,
+        )
+        report: dict[str, Any] = {
+            "updates": trainer.state.global_step,
+            "episodes": trainer.state.global_step // args.updates_per_rollout * args.rollout_batch_size,
+            "seconds": seconds,
+            "exam": [result.to_json() for result in results],
+        }
+        write_json(self.folder.report, report)
+        self._show(results)
+        took = f"{report['episodes']} episodes, {report['updates']} updates, {seconds['total']:.0f} s"
+        self._console.print(
+            f"{took}. {self.folder.path}: metrics.jsonl, curve.png, trajectories/, model/", markup=False
+        )
+
+    def _show(self, results: list[ExamResult]) -> None:
+        if results and self.settings.exam is not None:
+            split = self.settings.exam.env_kwargs.get("split", "")
+            where = " ".join(part for part in (self.settings.exam.env or self.settings.env, split) if part)
+            self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}"))
+
+
+def _read_results(folder: RunFolder) -> list[ExamResult]:
+    import json
+
+    report = json.loads(folder.report.read_text(encoding="utf-8"))
+    return [ExamResult.from_json(data) for data in report["exam"]]
