@@ -71,6 +71,7 @@ def policy_loss(
     ref_logps: Tensor | None = None,
     entropies: Tensor | None = None,
     importance: Tensor | None = None,
+    importance_missing: Tensor | None = None,
 ) -> tuple[Tensor, MetricSums]:
     """Policy loss of a micro-batch: surrogate + beta KL - entropy bonus.
 
@@ -91,11 +92,13 @@ def policy_loss(
         entropies: [M] entropy of the next-token distribution at each token; needed if ``entropy_coef`` is not 0, with
             gradient then, else only reported.
         importance: [M] from `importance_weights`; multiplies the surrogate only.
+        importance_missing: [M] the mask from `importance_weights`, to be counted.
 
     Returns:
         The scalar loss, and metrics: ``loss/policy`` (the surrogate alone), ``ratio``, ``approx_kl`` (k3 of the old
         policy, for a target-KL stop), ``clip_ratio/low_mean``, ``clip_ratio/high_mean``, ``clip_ratio/region_mean``,
-        ``clip_ratio/dual_mean``, ``kl`` and ``entropy`` where given, and the maximum ``log_ratio/max``.
+        ``clip_ratio/dual_mean``; ``kl``, ``entropy``, ``importance/mean`` and ``importance/missing`` (share of tokens
+        without a usable log-probability of the sampler) where given; and the maximum ``log_ratio/max``.
 
     Raises:
         ValueError: ``beta`` without ``ref_logps`` or ``entropy_coef`` without ``entropies``.
@@ -107,6 +110,7 @@ def policy_loss(
     logps = logps.float()
     old = logps.detach() if old_logps is None else old_logps.detach().float()
     weights = token_weights(step_weights.float(), token_step)
+    metrics = MetricSums()
     log_ratio = log_ratios(logps, old, token_step, step_weights.numel(), config.ratio_level)
     surrogate, low, high, dual = clipped_surrogate(
         log_ratio,
@@ -116,8 +120,10 @@ def policy_loss(
         dual_clip=config.dual_clip,
     )
     if importance is not None:
-        surrogate = surrogate * importance.float()
-    metrics = MetricSums()
+        surrogate = surrogate * importance.detach().float()
+        metrics.record("importance/mean", importance, weights)
+    if importance_missing is not None:
+        metrics.record("importance/missing", importance_missing, weights)
     metrics.record("loss/policy", surrogate, weights)
     per_token = surrogate
     if ref_logps is not None:

@@ -58,5 +58,14 @@ def _distinct(sequences: list[list[int]]) -> int:
 
 
 def _common_prefix(a: list[int], b: list[int]) -> int:
-    count = min(len(a), len(b))
-    return next((i for i in range(count) if a[i] != b[i]), count)
+    """Length of the longest common prefix, by bisection: slices compare at the speed of C."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:  # the first `low` ids agree, the first `high` do not
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -130,7 +130,7 @@ def _as_messages(observation: Observation) -> list[Message] | None:
     """Messages of an observation, None if it is token ids."""
     if isinstance(observation, str):
         return [{"role": "user", "content": observation}]
-    if not observation:
+    if len(observation) == 0:
         raise PromptError("an observation of no messages and no ids makes no prompt")
     if isinstance(observation[0], Mapping):
         return list(observation)  # type: ignore[arg-type]

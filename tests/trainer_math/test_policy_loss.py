@@ -72,7 +72,7 @@ class TestByHand:
 
     def test_importance_weights_touch_the_surrogate_only(self):
         config = LossConfig(ratio_level="token", epsilon_low=0.2, epsilon_high=0.3, beta=1.0, kl_estimator="k2")
-        loss, _ = policy_loss(
+        loss, metrics = policy_loss(
             config,
             self.logps,
             self.advantages,
@@ -81,7 +81,10 @@ class TestByHand:
             old_logps=self.old,
             ref_logps=self.old,
             importance=torch.tensor([0.5, 2.0, 1.5]),
+            importance_missing=torch.tensor([False, False, True]),
         )
+        assert metrics.means()["importance/mean"] == pytest.approx(0.5 * (0.5 + 2.0) / 2 + 0.5 * 1.5)
+        assert metrics.means()["importance/missing"] == pytest.approx(0.5)
         surrogate = 0.5 * (-1.3 * 0.5 - 0.5 * 2.0) / 2 + 0.5 * 6.0 * 1.5
         assert loss.item() == pytest.approx(surrogate + 0.5 * LN2**2 / 2 + 0.5 * math.log(3.0) ** 2 / 2)
 

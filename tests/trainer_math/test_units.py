@@ -230,5 +230,12 @@ class TestStats:
         assert stats.computed_per_distinct == 1.0
         assert stats.unmerged / stats.computed > 10
 
+    def test_distinct_is_the_size_of_the_prefix_tree(self):
+        rng = random.Random(5)
+        for _ in range(50):
+            steps = [([rng.randrange(2) for _ in range(rng.randint(1, 9))], [rng.randrange(2)]) for _ in range(6)]
+            prefixes = {tuple((p + r)[:end]) for p, r in steps for end in range(1, len(p) + 2)}
+            assert packing_stats([trajectory(*steps)], []).distinct == len(prefixes)
+
     def test_nothing(self):
         assert packing_stats([], []).computed_per_distinct == 1.0
