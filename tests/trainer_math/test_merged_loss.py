@@ -187,7 +187,8 @@ class TestObstacles:
         assert "self_attn.attention_dropout=0.2" in (merge_obstacle(model.config, model) or "")
 
     def test_lora_dropout(self):
-        peft = pytest.importorskip("peft")
+        import peft
+
         model = peft.get_peft_model(
             make_model("qwen3", torch.float32), peft.LoraConfig(target_modules=["q_proj"], lora_dropout=0.05)
         )
