@@ -83,13 +83,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
 ) -> None:
     """Train a model with StepPO, from a file of settings or a preset."""
-    try:
-        from agent_r1_trainer.train import train_command
-    except ModuleNotFoundError as error:
-        from agent_r1_trainer.extras import explain_missing
-
-        typer.secho(f"agent-r1 train: {explain_missing(error, 'training')}", err=True, fg="red")
-        raise typer.Exit(2) from None
+    from agent_r1_trainer.train import train_command
 
     raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out))
 

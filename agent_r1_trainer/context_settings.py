@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["ContextSettings"]
 
@@ -23,8 +23,8 @@ class ContextSettings:
         chat_template_kwargs: Arguments of the chat template.
     """
 
-    recipe: str = "default"
-    history_thinking: str = "keep"
+    recipe: Literal["default", "native", "none"] = "default"
+    history_thinking: Literal["keep", "strip"] = "keep"
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
 
     def save(self, folder: str | Path) -> None:

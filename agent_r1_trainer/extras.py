@@ -4,7 +4,9 @@ from __future__ import annotations
 
 __all__ = ["explain_missing"]
 
-_TRAIN = frozenset({"torch", "transformers", "trl", "accelerate", "peft", "datasets", "safetensors"})
+_TRAIN = frozenset(
+    {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "safetensors", "matplotlib", "yaml"}
+)
 
 
 def explain_missing(error: ModuleNotFoundError, what: str) -> ImportError:

@@ -1,0 +1,74 @@
+"""The code in README, CONTRIBUTING and docs/ runs, and what they say of files and settings is so."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NEEDS_MORE = {  # blocks that need what a test has not: a large corpus, weights from a hub
+    "wiki.jsonl": "OkapiRetriever(iter_corpus",
+    "Qwen/Qwen3-1.7B": 'model="Qwen',
+}
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def light(page: Path) -> list[str]:
+    return [b for b in blocks(page) if not any(mark in b for mark in NEEDS_MORE.values()) and "StepPOTrainer" not in b]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if light(p)], ids=lambda p: p.name)
+def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
+    code = "\n".join(light(page))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_training_block_of_the_readme_trains(tmp_path: Path) -> None:
+    (code,) = [block for block in blocks(ROOT / "README.md") if "StepPOTrainer" in block]
+    assert "max_steps=160" in code
+    code = code.replace("max_steps=160", "max_steps=4, rollout_batch_size=4, save_strategy='no', use_cpu=True")
+    code += "\nassert trainer.state.global_step == 4\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_python_block_compiles(page: Path) -> None:
+    for block in blocks(page):
+        compile(block, page.name, "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_named_files_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:examples|docs|tests|benchmarks|agent_r1_\w+|wrappers)/[\w/.]*)`", text)
+    links = re.findall(r"\]\(([\w./]+\.md)\)", text)
+    missing = [n for n in named if not (ROOT / n).exists()] + [n for n in links if not (page.parent / n).exists()]
+    assert missing == []
+
+
+def test_training_page_lists_every_setting_with_its_default() -> None:
+    import dataclasses
+
+    from agent_r1_trainer import StepPOConfig
+
+    source = (ROOT / "agent_r1_trainer" / "steppo_config.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    own = [f for f in dataclasses.fields(StepPOConfig) if re.search(rf"^    {f.name}: ", source, re.MULTILINE)]
+    rows = [f"| `{f.name}` | `{f.default!r}` | {f.metadata['help']} |" for f in own]
+    assert len(rows) > 40 and [row for row in rows if row not in page] == []
+
+
+def test_the_tables_of_environments_are_complete() -> None:
+    from agent_r1_trainer.listing import environment_lines
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "docs" / "environments.md").read_text("utf-8")
+    for env_id, _ in environment_lines():
+        assert env_id in text or f"`-{env_id.split('-', 1)[1]}`" in text
