@@ -46,32 +46,43 @@ def plan_minibatches(unit_steps: Sequence[int], num_minibatches: int, seed: int 
     return [sorted(units) for units in plan]
 
 
-def micro_batches(units: Sequence[Unit], token_budget: int, max_rows: int | None = None) -> list[list[Unit]]:
+def micro_batches(
+    units: Sequence[Unit], token_budget: int, *, max_rows: int | None = None, max_padding: float = 0.25
+) -> list[list[Unit]]:
     """Group units of similar length so that no group costs more than a budget of tokens, padding included.
 
-    The cost of a group is its number of rows times its longest unit. A unit that is longer than the budget gets a
-    group of its own (it has to be computed somehow).
+    The cost of a group is its number of rows times its longest unit. A unit that is longer than the budget gets a group
+    of its own (it has to be computed somehow).
 
     Args:
         units: Any units.
         token_budget: Largest cost of a group.
         max_rows: Largest number of rows of a group, None for no limit.
+        max_padding: Largest share of a row that may be padding: a unit much shorter than the longest of a group starts
+            the next one, since one more pass over few tokens is cheaper than a pass over padding. 1 for no limit.
 
     Returns:
         The groups, longest units first, so that running out of memory shows at once; ties keep their order.
 
     Raises:
-        ValueError: A budget or a number of rows below 1.
+        ValueError: A budget or a number of rows below 1, or a share of padding outside 0 to 1.
     """
     if token_budget < 1 or (max_rows is not None and max_rows < 1):
         raise ValueError(f"token_budget and max_rows must be at least 1, got {token_budget} and {max_rows}")
+    if not 0.0 <= max_padding <= 1.0:
+        raise ValueError(f"max_padding must be between 0 and 1, got {max_padding}")
     groups: list[list[Unit]] = []
     for unit in sorted(units, key=lambda unit: -unit.length):
         group = groups[-1] if groups else []
         rows = len(group) + 1
-        full = not group or group[0].length * rows > token_budget or (max_rows is not None and rows > max_rows)
-        if full:
-            groups.append([unit])
-        else:
+        fits = (
+            bool(group)
+            and group[0].length * rows <= token_budget
+            and (max_rows is None or rows <= max_rows)
+            and unit.length >= (1.0 - max_padding) * group[0].length
+        )
+        if fits:
             group.append(unit)
+        else:
+            groups.append([unit])
     return groups
