@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls
 from tests.helpers.directory_env import DirectoryEnv
-from tests.helpers.text_envs import ParrotEnv, RoomsEnv
+from tests.helpers.text_envs import ROOMS, ParrotEnv, RoomsEnv
 
-TOOL_ENV, ROOMS, PARROT = DirectoryEnv(), RoomsEnv(), ParrotEnv()
+TOOL_ENV, HOUSE, PARROT = DirectoryEnv(), RoomsEnv(), ParrotEnv()
 EVERY = {
     "tags on tools": ParseTags(TOOL_ENV),
-    "tags": ParseTags(ROOMS),
+    "tags": ParseTags(HOUSE),
     "tags without thinking": ParseTags(PARROT, think=None, action="do-it", unclosed="accept"),
     "tags with thinking": ParseTags(PARROT, require_think=True),
     "tool tags": ParseToolTags(TOOL_ENV),
     "tool calls on tools": ParseToolCalls(TOOL_ENV),
-    "tool calls": ParseToolCalls(ROOMS),
+    "tool calls": ParseToolCalls(HOUSE),
     "finishing tool calls": ParseToolCalls(TOOL_ENV, no_call="finish"),
     "react on tools": ParseReAct(TOOL_ENV),
-    "react": ParseReAct(ROOMS),
+    "react": ParseReAct(HOUSE),
 }
 PLAIN = {name: form for name, form in EVERY.items() if "on tools" not in name and "finishing" not in name}
 del PLAIN["tool tags"]
@@ -166,9 +166,9 @@ def test_an_env_of_others_gets_the_reply_as_a_string():
 
 def test_the_instruction_is_given_unless_it_is_unwanted():
     for quiet in (
-        ParseTags(ROOMS, instruct=False),
-        ParseToolCalls(ROOMS, schemas="none"),
-        ParseReAct(ROOMS, instruct=False),
+        ParseTags(HOUSE, instruct=False),
+        ParseToolCalls(HOUSE, schemas="none"),
+        ParseReAct(HOUSE, instruct=False),
     ):
         assert "format_instruction" not in quiet.reset(seed=0)[1]
     assert "- friend[person]: Say who somebody's friend is." in ParseReAct(TOOL_ENV).instruction()
@@ -176,6 +176,6 @@ def test_the_instruction_is_given_unless_it_is_unwanted():
 
 
 def test_replies_are_the_action_space():
-    form = ParseTags(gymnasium.make("Texts/Rooms-v0"))
+    form = ParseTags(gymnasium.make(ROOMS))
     assert form.format("x" * 100_000) in form.action_space
     assert form.observation_space == form.env.observation_space

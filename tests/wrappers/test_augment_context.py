@@ -2,7 +2,7 @@ import gymnasium
 import pytest
 from agent_r1_wrappers import AppendHistory, AugmentContext
 
-from tests.helpers.text_envs import ParrotEnv, RoomsEnv
+from tests.helpers.text_envs import ROOMS, ParrotEnv, RoomsEnv
 
 ACTIONS = "Admissible actions:\ngo to kitchen\ngo to cellar\ngo to garden"
 
@@ -33,7 +33,7 @@ def test_above_the_history_only_the_newest_message_has_a_block():
 
 def test_everything():
     env = AugmentContext(
-        gymnasium.make("Texts/Rooms-v0"),
+        gymnasium.make(ROOMS),
         remaining_turns=True,
         notes="Be brief.",
         retrieve=lambda observation, info: [f"about {observation[:5]}", info["task_id"]],

@@ -2,7 +2,7 @@ import gymnasium
 import pytest
 from agent_r1_wrappers import AppendHistory, ParseTags, RewriteContext, TruncateHistory, WrapperOrderError
 
-from tests.helpers.text_envs import ParrotEnv, RoomsEnv
+from tests.helpers.text_envs import ROOMS, ParrotEnv, RoomsEnv
 
 TEMPLATE = """
 {{ instruction }}
@@ -22,7 +22,7 @@ def last_words(history):
 
 
 def test_a_prompt_from_the_state():
-    env = gymnasium.make("Texts/Rooms-v0")
+    env = gymnasium.make(ROOMS)
     env = RewriteContext(AppendHistory(ParseTags(env), system="Walk."), TEMPLATE)
     messages, info = env.reset(options={"task": "cellar"})
     assert [message["role"] for message in messages] == ["system", "user"]

@@ -4,11 +4,11 @@ from agent_r1_wrappers import SuccessReward
 from gymnasium.error import Error
 
 from tests.helpers.directory_env import DirectoryEnv
-from tests.helpers.text_envs import ParrotEnv
+from tests.helpers.text_envs import ROOMS, ParrotEnv
 
 
 def make():
-    return SuccessReward(gymnasium.make("Texts/Rooms-v0"), 10.0)
+    return SuccessReward(gymnasium.make(ROOMS), 10.0)
 
 
 def test_replaces_the_reward():

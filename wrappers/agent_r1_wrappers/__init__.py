@@ -5,6 +5,7 @@ Inside out: env, ``TimeLimit``, action format, rewards, ``AppendHistory``, conte
 of them is a recipe (:mod:`agent_r1_wrappers.recipes`); importing this package registers the recipes' ids.
 """
 
+from agent_r1_wrappers import recipes
 from agent_r1_wrappers.action_format import ActionFormat
 from agent_r1_wrappers.append_history import AppendHistory, Transition
 from agent_r1_wrappers.augment_context import AugmentContext
@@ -16,7 +17,6 @@ from agent_r1_wrappers.parse_react import ParseReAct
 from agent_r1_wrappers.parse_tags import ParseTags
 from agent_r1_wrappers.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.parse_tool_tags import ParseToolTags
-from agent_r1_wrappers.recipes import register_recipes
 from agent_r1_wrappers.record_trajectory import RecordTrajectory, read_trajectories
 from agent_r1_wrappers.replies import reply_for
 from agent_r1_wrappers.rewrite_context import RewriteContext
@@ -47,7 +47,8 @@ __all__ = [
     "WrapObservation",
     "WrapperOrderError",
     "read_trajectories",
+    "recipes",
     "reply_for",
 ]
 
-register_recipes()
+recipes.register_recipes()

@@ -185,6 +185,8 @@ class _Reader:
         if match is None:
             raise self._error("a text is not closed by a quote")
         self.position = match.end()
+        if "\\" not in match[1] and '"' not in match[1]:
+            return match[1]
         body = _ESCAPE_OR_QUOTE.sub(_as_json_escape, match[1])
         try:
             return json.loads(f'"{body}"', strict=False)

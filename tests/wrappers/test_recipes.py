@@ -1,0 +1,102 @@
+import warnings
+
+import gymnasium
+import pytest
+from agent_r1_wrappers import AppendHistory, ParseTags, ParseToolCalls, recipes, reply_for
+from agent_r1_wrappers.order import find_layer
+from gymnasium.utils.env_checker import check_env
+
+from agent_r1_envs.spaces import Messages
+from tests.helpers.directory_env import DirectoryEnv
+from tests.helpers.text_envs import ParrotEnv, RoomsEnv
+
+IDS = [recipe.id for recipe in recipes.RECIPES]
+
+
+def test_default():
+    tools = recipes.default(DirectoryEnv())
+    assert isinstance(tools, AppendHistory) and isinstance(tools.env, ParseToolCalls)
+    plain = recipes.default(RoomsEnv())
+    assert isinstance(plain, AppendHistory) and isinstance(plain.env, ParseTags)
+    other = recipes.default(ParrotEnv())
+    assert isinstance(other, AppendHistory) and isinstance(other.env, ParrotEnv)
+    assert recipes.default(tools) is tools, "chat stays as it is"
+
+
+def test_native():
+    env = recipes.native(RoomsEnv())
+    messages, _ = env.reset(options={"task": "cellar"})
+    assert [message["role"] for message in messages] == ["user"]
+    *_, terminated, _, info = env.step("go to cellar")
+    assert terminated and info["success"]
+
+
+def test_wrap():
+    specs = [ParseTags.wrapper_spec(action="do"), AppendHistory.wrapper_spec(system="Walk.")]
+    env = recipes.wrap(RoomsEnv(), specs)
+    assert isinstance(env, AppendHistory) and env.env.parse("<do>x</do>") == "x"
+    with pytest.raises(TypeError, match="The order"):
+        recipes.wrap(RoomsEnv(), reversed(specs))
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_a_recipe_is_an_id_that_an_expert_can_play(env_id):
+    env = gymnasium.make(env_id, split="test")
+    assert isinstance(env.observation_space, Messages)
+    for task in range(10):
+        messages, info = env.reset(options={"task": task})
+        assert messages in env.observation_space and info["task_id"]
+        terminated = truncated = False
+        while not (terminated or truncated):
+            messages, reward, terminated, truncated, info = env.step(
+                reply_for(env, env.unwrapped.expert_action(), "Hm.")
+            )
+            assert messages in env.observation_space and "invalid_action" not in info
+        assert (reward, info["success"]) == (1.0, True)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_check_env_is_silent(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*different from the unwrapped version")
+        check_env(gymnasium.make(env_id, disable_env_checker=True))
+
+
+def test_registering_again_changes_nothing():
+    before = dict(gymnasium.registry)
+    recipes.register_recipes()
+    assert dict(gymnasium.registry) == before
+
+
+def test_the_steppo_prompt_is_rebuilt_from_the_state():
+    env = gymnasium.make("AgentR1/HotpotQA-StepPO-v0", split="test")
+    messages, info = env.reset(options={"task": 0})
+    assert [message["role"] for message in messages] == ["system", "user"]
+    prompt = messages[1]["content"]
+    assert prompt.startswith(f"Question: {info['instruction']}\n\nPassages:\n- ") and prompt.endswith(
+        "5 turns are left."
+    )
+    assert prompt.count("\n- ") == 5, "the question was searched before the first turn"
+    for _ in range(3):
+        env.step("no call")
+    calls = "\n".join(
+        f'<tool_call>{{"name": "search", "arguments": {{"query": "q{n}"}}}}</tool_call>' for n in range(4)
+    )
+    messages, *_ = env.step(calls)
+    prompt = messages[1]["content"]
+    assert len(messages) == 2
+    assert "Searched so far:\n- q0\n- q1\n- q2\n- q3\n" in prompt
+    assert prompt.count("there is no <tool_call>...</tool_call> in the reply") == 3
+    assert prompt.endswith("This is the last turn: answer now.")
+    passages = find_layer(env, recipes.RewriteContext)._all_variables({})["passages"]
+    assert len(set(passages)) == len(passages)
+
+
+def test_search_r1_speaks_its_tags():
+    env = gymnasium.make("AgentR1/HotpotQA-SearchR1-v0", split="test")
+    env.reset(options={"task": 0})
+    messages, *_, info = env.step("<think>who?</think> <search>Cedar Shore</search>")
+    assert info["action"] == "search[Cedar Shore]"
+    shown = messages[-1]["content"]
+    assert shown.startswith("<information>") and shown.endswith("</information>")

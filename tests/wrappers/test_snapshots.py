@@ -1,0 +1,56 @@
+import pickle
+
+import agent_r1_wrappers as w
+import gymnasium
+
+from agent_r1_envs import restore, snapshot
+from tests.helpers.text_envs import ROOMS
+
+
+def make(tmp_path):
+    env = gymnasium.make(ROOMS)
+    env = w.SuccessBonus(w.InvalidActionPenalty(w.ExplainInvalid(w.ParseTags(env))))
+    env = w.AppendHistory(w.WrapObservation(w.AugmentContext(env, remaining_turns=True), before="> "), system="Walk.")
+    env = w.TruncateHistory(w.SummarizeHistory(env, after_turns=1, keep_turns=0), turns=3)
+    return w.RecordTrajectory(w.SuccessReward(env), tmp_path)
+
+
+REPLIES = ["no", "<action>go to kitchen</action>", "<action>go to cellar</action>"]
+
+
+def test_a_tall_stack_goes_back_here_and_in_another_env(tmp_path):
+    env = make(tmp_path)
+    env.reset(options={"task": "cellar"})
+    env.step("first")
+    saved = pickle.dumps(snapshot(env))
+    original = [env.step(reply)[:4] for reply in REPLIES]
+    restore(env, pickle.loads(saved))
+    assert [env.step(reply)[:4] for reply in REPLIES] == original
+    other = make(tmp_path)
+    restore(other, pickle.loads(saved))
+    assert [other.step(reply)[:4] for reply in REPLIES] == original
+    assert original[-1][1:] == (1.0, True, True)
+    records = list(w.read_trajectories(tmp_path))
+    assert len(records) == 3 and records[0] == records[1] == records[2]
+
+
+def test_a_rewritten_context_goes_back_too():
+    env = gymnasium.make("AgentR1/HotpotQA-StepPO-v0", split="test")
+    env.reset(seed=0)
+    saved = snapshot(env)
+    call = '<tool_call>{"name": "search", "arguments": {"query": "river"}}</tool_call>'
+    first = env.step(call)[0]
+    env.step("x")
+    restore(env, saved)
+    assert env.step(call)[0] == first
+
+
+def test_messages_keep_their_identity_and_snapshots_do_not_copy_them():
+    env = w.AppendHistory(gymnasium.make(ROOMS))
+    env.reset(seed=0)
+    before, *_ = env.step("a")
+    saved = snapshot(env)
+    env.step("b")
+    restore(env, saved)
+    after, *_ = env.step("c")
+    assert all(new is old for new, old in zip(after, before, strict=False))
