@@ -67,7 +67,7 @@ class EnvFactory:
 
     def _build(self) -> gymnasium.Env:
         if isinstance(self.source, (str, EnvSpec)):
-            import agent_r1_envs  # noqa: F401  (registers the ids)
+            import agent_r1_wrappers  # noqa: F401  (registers the ids of environments and recipes)
 
             # The checker wraps the environment in warnings meant for its author; order enforcing stays on.
             return gymnasium.make(

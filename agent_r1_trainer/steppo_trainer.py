@@ -310,6 +310,7 @@ class StepPOTrainer(CheckpointedTrainer):
         metrics.update(more)
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
         metrics["num_tokens"] = self._totals["tokens"]
+        metrics["policy_version"] = float(self.state.global_step)
         metrics["time/rollout"] = collected - started
         metrics["time/generation"] = self.flow.times.generation
         metrics["time/environment"] = self.flow.times.environment

@@ -1,0 +1,81 @@
+"""Settings: defaults of the machine, and what is refused with which advice."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from transformers import HfArgumentParser
+
+from agent_r1_trainer import StepPOConfig
+
+DEFAULTS = {"use_cpu": True, "report_to": []}
+
+
+def config(tmp_path, **kwargs) -> StepPOConfig:
+    return StepPOConfig(str(tmp_path), **DEFAULTS, **kwargs)
+
+
+def test_on_a_cpu_nothing_is_cast_and_nothing_recomputed(tmp_path):
+    made = config(tmp_path)
+    assert made.bf16 is False and made.activation_checkpointing is False and made.logging_nan_inf_filter is False
+    assert made.metric_for_best_model == "eval_success" and made.greater_is_better
+    assert made.updates_per_rollout == 4 and made.groups_per_rollout == 64 and made.save_steps == 500
+    assert made.scale_rewards and not config(tmp_path, critic="separate").scale_rewards
+    assert made.critic_lr == pytest.approx(1e-5) and made.critic_clip == made.max_grad_norm
+
+
+def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
+    assert config(tmp_path, num_minibatches=3).save_steps == 501
+
+
+@pytest.mark.parametrize(
+    ("setting", "advice"),
+    [
+        ({"gradient_accumulation_steps": 2}, "rollout_batch_size"),
+        ({"auto_find_batch_size": True}, "micro_batch_tokens"),
+        ({"ignore_data_skip": True}, "tasks of a rollout"),
+        ({"include_num_input_tokens_seen": "all"}, "num_tokens"),
+        ({"fp16": True}, "bf16"),
+        ({"ddp_static_graph": True}, "micro-batches"),
+        ({"neftune_noise_alpha": 5.0}, "ratios"),
+        ({"label_smoothing_factor": 0.1}, "labels"),
+        ({"enable_jit_checkpoint": True}, "SIGTERM"),
+        ({"use_liger_kernel": True}, "forward"),
+        ({"max_steps": 10}, "8 or 12"),
+        ({"save_steps": 6}, "4 or 8"),
+        ({"save_steps": 2}, "take 4"),
+        ({"save_strategy": "best", "eval_strategy": "steps", "eval_steps": 7}, "eval_steps"),
+        ({"rollout_batch_size": 10, "num_generations": 4}, "whole groups"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"gamma": 1.1}, "gamma"),
+        ({"beta": 0.1, "kl_estimator": "k1"}, "k2"),
+        ({"beta": 0.1, "kl_in": "reward"}, "k1"),
+        ({"advantage_estimator": "none_such"}, "step_gae"),
+        ({"dual_clip": 0.9}, "dual_clip"),
+        ({"value_clip": 0.0}, "value_clip"),
+        ({"bootstrap": "always"}, "bootstrap"),
+        ({"critic": "none"}, "critic"),
+        ({"epsilon": -0.1}, "epsilon"),
+        ({"target_kl": 0.0}, "target_kl"),
+        ({"importance_sampling_cap": 0.5}, "importance_sampling_cap"),
+        ({"max_turns": 0}, "max_turns"),
+        ({"micro_batch_tokens": 0}, "micro_batch_tokens"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_advice(tmp_path, setting, advice):
+    with pytest.raises(ValueError, match=advice):
+        config(tmp_path, **setting)
+
+
+def test_every_field_explains_itself_and_can_be_set_from_a_command_line(tmp_path):
+    own = {f.name for f in dataclasses.fields(StepPOConfig)} - {
+        f.name for f in dataclasses.fields(StepPOConfig.__base__)
+    }
+    assert len(own) > 30
+    assert all(f.metadata.get("help") for f in dataclasses.fields(StepPOConfig) if f.name in own)
+    arguments = ["--output_dir", str(tmp_path), "--use_cpu", "--env_kwargs", '{"split": "train"}', "--max_turns", "5"]
+    [parsed] = HfArgumentParser(StepPOConfig).parse_args_into_dataclasses([*arguments, "--dual_clip", "3"])
+    assert (parsed.env_kwargs, parsed.max_turns, parsed.dual_clip) == ({"split": "train"}, 5, 3.0)
+    with pytest.raises(SystemExit):
+        HfArgumentParser(StepPOConfig).parse_args_into_dataclasses(["--help"])

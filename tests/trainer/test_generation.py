@@ -1,0 +1,110 @@
+"""The decode loop against a model's plain forward pass and against transformers' own `generate`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from tests.helpers.training import WORDS, make_model
+
+STOP = (1,)
+
+
+def prompts(count: int = 13, seed: int = 0) -> list[list[int]]:
+    rng = random.Random(seed)
+    return [[rng.randrange(3, len(WORDS)) for _ in range(rng.randint(1, 30))] for _ in range(count)]
+
+
+def models():
+    yield make_model()
+    torch.manual_seed(1)
+    yield LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(WORDS),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=128,
+            eos_token_id=1,
+            pad_token_id=0,
+        )  # fmt: skip
+    )
+    torch.manual_seed(2)
+    yield GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=len(WORDS), n_embd=32, n_layer=2, n_head=4, n_positions=128, eos_token_id=1, pad_token_id=0
+        )
+    )
+
+
+@pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
+def test_greedy_replies_equal_those_of_transformers(model):
+    batch = prompts()
+    replies = TransformersGenerator(model, pad_token_id=0, max_rows=5).generate(
+        batch, SamplingParams(12, STOP, temperature=0.0), [0] * len(batch)
+    )
+    model.eval()
+    for prompt, reply in zip(batch, replies, strict=True):
+        expected = model.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=12, do_sample=False, eos_token_id=list(STOP), pad_token_id=0,
+        )[0, len(prompt) :].tolist()  # fmt: skip
+        assert reply.ids == expected
+        assert reply.finish == ("stop" if expected[-1] in STOP else "length")
+
+
+@pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
+def test_logprobs_are_those_of_a_forward_pass_over_the_whole_reply(model):
+    batch = prompts()
+    replies = TransformersGenerator(model, pad_token_id=0).generate(
+        batch, SamplingParams(10, STOP, temperature=0.8), range(len(batch))
+    )
+    model.eval()
+    assert {reply.finish for reply in replies} == {"stop", "length"}
+    for prompt, reply in zip(batch, replies, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + reply.ids])).logits[0, len(prompt) - 1 : -1]
+        expected = (logits / 0.8).log_softmax(-1).gather(-1, torch.tensor(reply.ids)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(reply.logprobs), expected, atol=1e-5, rtol=1e-5)
+        assert STOP[0] not in reply.ids[:-1]
+        assert len(reply.ids) == 10 or reply.ids[-1] in STOP
+
+
+def test_a_reply_depends_on_its_prompt_and_seed_only():
+    model, sampling, batch = make_model(), SamplingParams(10, STOP), prompts()
+    seeds = [100 + row for row in range(len(batch))]
+    generator = TransformersGenerator(model, pad_token_id=0)
+    together = generator.generate(batch, sampling, seeds)
+    torch.manual_seed(99)
+    alone = [generator.generate([p], sampling, [s])[0].ids for p, s in zip(batch, seeds, strict=True)]
+    backwards = TransformersGenerator(model, pad_token_id=7, max_rows=4).generate(batch[::-1], sampling, seeds[::-1])
+    assert [reply.ids for reply in together] == alone == [reply.ids for reply in backwards[::-1]]
+    others = generator.generate(batch, sampling, [seed + 1 for seed in seeds])
+    assert [reply.ids for reply in others] != alone
+
+
+def test_the_model_keeps_its_mode_and_generates_without_dropout():
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=12, n_embd=32, n_layer=1, n_head=2, n_positions=64)).train()
+    generator = TransformersGenerator(model, pad_token_id=0)
+    first = generator.generate([[3, 4]], SamplingParams(6, temperature=0.0), [0])
+    assert model.training
+    assert all(generator.generate([[3, 4]], SamplingParams(6, temperature=0.0), [0]) == first for _ in range(3))
+
+
+def test_bad_calls_are_refused():
+    generator = TransformersGenerator(make_model(), pad_token_id=0)
+    assert isinstance(generator, Generator)
+    assert generator.generate([], SamplingParams(1), []) == []
+    with pytest.raises(ValueError, match="empty prompt"):
+        generator.generate([[3], []], SamplingParams(1), [0, 0])
+    with pytest.raises(ValueError, match="one seed a prompt"):
+        generator.generate([[3]], SamplingParams(1), [])
+    with pytest.raises(ValueError, match="max_rows"):
+        TransformersGenerator(make_model(), pad_token_id=0, max_rows=0)

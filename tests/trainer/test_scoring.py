@@ -1,0 +1,115 @@
+"""The scoring pass against the model's own logits, for plain, adapted and copied models."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM
+
+from agent_r1_trainer import scoring
+from agent_r1_trainer.packing import Layout, collate, merge_units
+from agent_r1_trainer.scorer import Reference, score
+from agent_r1_trainer.scoring import attach_scoring
+from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from tests.helpers.training import WORDS, make_model
+
+
+@pytest.fixture
+def batch():
+    steps = [Step([3, 5], [6, 1]), Step([3, 5, 6, 1, 4, 7], [8]), Step([9, 9, 9], [10, 11, 1])]
+    trajectories = [Trajectory("t", steps, StopReason.TERMINATED)]
+    return collate(merge_units(trajectories), trajectories, Layout(trajectories), pad_id=0)
+
+
+def expected(model, batch, temperature):
+    with torch.no_grad():
+        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+    logps = (logits / temperature).log_softmax(-1)
+    chosen = logps[batch.token_row, batch.token_col - 1]
+    entropy = -(chosen.exp() * chosen).sum(-1)
+    return chosen.gather(-1, batch.token_ids[:, None]).squeeze(-1), entropy
+
+
+def gemma():
+    torch.manual_seed(0)
+    return Gemma2ForCausalLM(
+        Gemma2Config(
+            vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, head_dim=8, max_position_embeddings=64, final_logit_softcapping=0.5,
+        )
+    ).eval()  # fmt: skip
+
+
+@pytest.mark.parametrize("build", [make_model, gemma])
+@pytest.mark.parametrize("chunk", [4096, 2])
+def test_scores_are_those_of_the_whole_logits(build, chunk, batch, monkeypatch):
+    monkeypatch.setattr(scoring, "CHUNK", chunk)
+    model = build()
+    logps, entropies = expected(model, batch, 0.7)
+    attach_scoring(model, temperature=0.7)
+    scores = score(model, batch, values=False)
+    torch.testing.assert_close(scores.logprobs, logps, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scores.entropies, entropies, atol=1e-5, rtol=1e-5)
+    assert scores.values is None
+    scores.logprobs.sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_values_are_read_at_the_last_prompt_token_and_start_at_zero(batch):
+    model = make_model()
+    attach_scoring(model, temperature=1.0, value_head=True)
+    values = score(model, batch, values=True).values
+    assert values.tolist() == [0.0, 0.0, 0.0]
+    torch.nn.init.normal_(model.value_head.linear.weight)
+    values = score(model, batch, values=True).values
+    hidden = model.model(input_ids=torch.tensor([[3, 5, 6, 1, 4, 7]])).last_hidden_state[0]
+    torch.testing.assert_close(values[:2], model.value_head(hidden[[1, 5]]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_the_value_gradient_reaches_the_trunk_only_if_asked(detach, batch):
+    model = make_model()
+    attach_scoring(model, temperature=1.0, value_head=True)
+    torch.nn.init.normal_(model.value_head.linear.weight)
+    score(model, batch, values=True, detach_values=detach).values.sum().backward()
+    assert model.value_head.linear.weight.grad is not None
+    assert (model.model.embed_tokens.weight.grad is None) == detach
+
+
+def test_a_deep_copy_scores_with_its_own_weights(batch):
+    model = make_model()
+    attach_scoring(model, temperature=1.0, value_head=True)
+    twin = copy.deepcopy(model)
+    before = score(twin, batch, values=True).logprobs.detach()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    assert torch.equal(score(twin, batch, values=True).logprobs, before)
+
+
+def test_the_model_is_otherwise_as_it_was(batch):
+    model = make_model().eval()
+    logits = model(batch.input_ids).logits
+    attach_scoring(model, temperature=0.5)
+    assert torch.equal(model(batch.input_ids).logits, logits)
+    ids = torch.tensor([[3, 4, 5]])
+    assert model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False).shape[1] > 3
+
+
+def test_adapters_take_part_and_their_absence_is_the_reference(batch):
+    peft = pytest.importorskip("peft")
+    model = make_model()
+    start, _ = expected(model.eval(), batch, 1.0)
+    adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj", "lm_head"], r=2, lora_alpha=8))
+    for name, parameter in adapted.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter)
+    logps, _ = expected(adapted, batch, 1.0)
+    attach_scoring(adapted, temperature=1.0)
+    torch.testing.assert_close(score(adapted, batch, values=False).logprobs, logps, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(Reference(adapted, None).logprobs(batch), start, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(logps, start)
+    with pytest.raises(ValueError, match="copy"):
+        Reference(make_model(), None)

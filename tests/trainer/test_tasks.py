@@ -1,0 +1,99 @@
+"""Environments from the `env` argument, the cursor over their tasks, and seeds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_r1_envs.spaces import Messages
+from agent_r1_trainer.environments import EnvFactory, panel_ids
+from agent_r1_trainer.flows import AgentEnvLoop
+from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_cursor import TaskCursor
+from tests.helpers.training import CueEnv, make_tokenizer
+
+HOTPOTQA = "AgentR1/HotpotQA-v0"
+
+
+@pytest.mark.parametrize("source", [HOTPOTQA, gymnasium.spec("CartPole-v1"), CueEnv], ids=["id", "spec", "function"])
+def test_environments_are_built_from_ids_specs_and_functions(source):
+    env = EnvFactory(source)()
+    assert isinstance(env, gymnasium.Env)
+    assert isinstance(env.observation_space, Messages) == (source != gymnasium.spec("CartPole-v1"))
+    env.close()
+
+
+@pytest.mark.parametrize(("recipe", "wraps"), [("default", True), ("native", True), ("none", False)])
+def test_the_recipe_is_applied_to_plain_text(recipe, wraps):
+    env = EnvFactory(HOTPOTQA, {"split": "validation"}, recipe=recipe)()
+    assert isinstance(env.observation_space, Messages) == wraps
+    assert len(panel_ids(env)) == len(env.unwrapped.tasks)
+    assert env.unwrapped.tasks.split == "validation"
+
+
+def test_turns_can_be_limited():
+    assert EnvFactory(HOTPOTQA, max_turns=2)().spec.max_episode_steps == 2
+    env = EnvFactory(CueEnv, {"tasks": 3}, max_turns=1)()
+    assert len(panel_ids(env)) == 3
+    observation, _ = env.reset(seed=0)
+    assert env.step(observation[0]["content"])[3]
+
+
+def test_what_cannot_be_built_is_refused():
+    with pytest.raises(TypeError, match="live environment"):
+        EnvFactory(CueEnv())
+    with pytest.raises(TypeError, match="function"):
+        EnvFactory(3)
+    with pytest.raises(TypeError, match="must return a gymnasium.Env"):
+        EnvFactory(lambda: "no")()
+    with pytest.raises(ValueError, match="recipe"):
+        EnvFactory(CueEnv, recipe="other")
+
+
+def test_an_environment_without_a_panel_has_no_number_of_tasks():
+    flow = AgentEnvLoop(EnvFactory("CartPole-v1"), make_tokenizer(), max_prompt_length=8)
+    assert flow.num_tasks is None
+    assert AgentEnvLoop(EnvFactory(CueEnv), make_tokenizer(), max_prompt_length=8).num_tasks == 8
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.integers(0, 5))
+def test_every_epoch_visits_every_task_once_in_an_order_of_its_own(tasks, groups, samples, seed):
+    cursor = TaskCursor(tasks, seed=seed, groups=groups, samples=samples)
+    rollouts = -(-2 * tasks // groups)
+    walked = [cursor.assignments(rollout) for rollout in range(rollouts)]
+    assert all(len(assigned) == groups * samples for assigned in walked)
+    visits = [a.task for assigned in walked for a in assigned if a.sample == 0][: 2 * tasks]
+    assert sorted(visits[:tasks]) == sorted(visits[tasks:]) == list(range(tasks))
+    assert visits == [*cursor.order(0), *cursor.order(1)]
+    assert walked[-1] == TaskCursor(tasks, seed=seed, groups=groups, samples=samples).assignments(rollouts - 1)
+    for assigned in walked:
+        for a in assigned:
+            twin = assigned[a.group * samples]
+            assert (a.task, a.seed, a.group) == (twin.task, twin.seed, twin.group)
+
+
+def test_rollouts_and_runs_draw_different_seeds():
+    cursor = TaskCursor(4, seed=0, groups=4)
+    seeds = [a.seed for rollout in range(10) for a in cursor.assignments(rollout)]
+    others = [a.seed for a in TaskCursor(4, seed=1, groups=4).assignments(0)]
+    assert len({*seeds, *others}) == 44
+    assert not (cursor.order(0) == cursor.order(1)).all() or not (cursor.order(0) == cursor.order(2)).all()
+    assert cursor.rollouts_per_epoch == 1
+    endless = TaskCursor(None, seed=0, groups=3)
+    assert endless.rollouts_per_epoch is None and [a.task for a in endless.assignments(5)] == [None] * 3
+    with pytest.raises(ValueError, match="empty"):
+        TaskCursor(0, seed=0, groups=1)
+
+
+def test_seeds_are_the_same_in_every_process():
+    code = "from agent_r1_trainer.seeds import derive_seed; print(derive_seed(0, 'env', 3), derive_seed('a', 'bc'))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert printed == [str(derive_seed(0, "env", 3)), str(derive_seed("a", "bc"))]
+    assert (
+        len({derive_seed("a", "bc"), derive_seed("ab", "c"), derive_seed("abc"), derive_seed(1), derive_seed("1")}) == 5
+    )
