@@ -56,7 +56,16 @@ def bench_command(
         )
         run = BenchRun(settings, out)
         return _play(run, say)
-    except (ValueError, TypeError, ImportError, gymnasium.error.Error, ManifestError, LogError, BenchError) as error:
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        OSError,
+        gymnasium.error.Error,
+        ManifestError,
+        LogError,
+        BenchError,
+    ) as error:
         say.print(f"agent-r1 bench: {error}", style="red", markup=False)
         return 2
 

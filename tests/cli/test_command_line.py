@@ -1,0 +1,71 @@
+"""What a user sees: help, errors in words, exit statuses."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent_r1_trainer.cli import app
+from agent_r1_trainer.listing import environment_lines
+
+HOTPOT = "AgentR1/HotpotQA-v0"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_help_names_the_commands() -> None:
+    shown = run("--help").output
+    assert all(command in shown for command in ("envs", "play", "bench", "train"))
+
+
+def test_envs_prints_one_line_each() -> None:
+    lines = run("envs").output.splitlines()
+    assert len(lines) == len(environment_lines()) and lines[-1].startswith(HOTPOT)
+    assert all("No description" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--env", HOTPOT, "--agent", "gpt"],
+            "unknown agent 'gpt'; expected random, expert, hf:MODEL or openai:MODEL@URL",
+        ),
+        (["--env", "AgentR1/Hotpot-v0", "--agent", "random"], "Did you mean"),
+        (["--env", "no_such_module:X-v0", "--agent", "random"], "no_such_module"),
+        (["--env", HOTPOT, "--agent", "random", "--split", "dev"], "split must be one of train, validation, test"),
+        (["--env", HOTPOT, "--agent", "random", "--env-kwargs", "{'a': 1}"], "--env-kwargs must be a JSON object"),
+        (["--env", HOTPOT, "--agent", "random", "--env-kwargs", '{"topk": 1}'], "topk"),
+        (["--env", HOTPOT, "--agent", "random", "--episodes", "0"], "episodes must be at least 1"),
+        (["--env", HOTPOT, "--agent", "random", "--concurrency", "0"], "concurrency must be at least 1"),
+        (["--env", HOTPOT, "--agent", "openai:m@http://127.0.0.1:1/v1", "--recipe", "x"], "recipe must be"),
+        (["--env", HOTPOT, "--agent", "openai:m@http://127.0.0.1:1/v1", "--timeout", "0"], "timeout > 0"),
+    ],
+)
+def test_bench_explains_what_is_wrong(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = run("bench", *arguments, "--out", str(tmp_path / "run"))
+    assert done.exit_code == 2 and words in done.output
+    assert "Traceback" not in done.output and done.exception.__class__ is SystemExit
+
+
+def test_bench_refuses_a_file_as_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    done = run("bench", "--env", HOTPOT, "--agent", "random", "--episodes", "1", "--out", str(tmp_path / "file"))
+    assert done.exit_code == 2 and "file" in done.output
+
+
+def test_bench_says_what_failed(tmp_path: Path) -> None:
+    agent = "openai:m@http://127.0.0.1:1/v1"
+    done = run(
+        "bench", "--env", HOTPOT, "--agent", agent, "--episodes", "2", "--retries", "0", "--out", str(tmp_path / "run")
+    )
+    assert done.exit_code == 0
+    assert "2 episodes failed and count as score 0" in done.output and "ConnectError" in done.output
+
+
+def test_bench_of_a_recipe(tmp_path: Path) -> None:
+    env = "AgentR1/HotpotQA-ReAct-v0"
+    done = run("bench", "--env", env, "--agent", "expert", "--episodes", "10", "--out", str(tmp_path / "run"))
+    assert done.exit_code == 0 and "│ success      │ 1.000 │" in done.output
