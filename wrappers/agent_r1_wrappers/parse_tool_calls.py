@@ -1,5 +1,6 @@
 """Tool calls in the Hermes format: ``<tool_call>{"name": .., "arguments": {..}}</tool_call>``."""
 
+import copy
 import json
 from typing import Any, Literal
 
@@ -128,7 +129,7 @@ class ParseToolCalls(ActionFormat):
 
     def _tool_schemas(self) -> list[dict[str, Any]]:
         if not self.env_tools:
-            return [_PLAIN_SCHEMA]
+            return [copy.deepcopy(_PLAIN_SCHEMA)]
         return [tool.schema for tool in self._shown_tools().values()]
 
     def _without_call(self, reply: str) -> str | MalformedAction:

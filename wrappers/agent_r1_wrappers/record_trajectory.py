@@ -145,9 +145,10 @@ def _append(path: Path, data: bytes) -> None:
     """Append whole lines in one write, after what a crash may have left of another one."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            data = b"\n" + data
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":
+                data = b"\n" + data
         while data:
             data = data[os.write(descriptor, data) :]
     finally:
