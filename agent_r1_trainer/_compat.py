@@ -29,6 +29,7 @@ __all__ = [
     "cache_argument",
     "class_forward",
     "create_model_from_path",
+    "derived_keys",
     "disable_dropout_in_model",
     "generation_model",
     "is_peft_model",
@@ -52,6 +53,11 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
     """Run the block with PEFT's adapters off, that is with the weights the adapters started from."""
     with model.disable_adapter():  # type: ignore[operator]
         yield
+
+
+def derived_keys(model: nn.Module) -> set[str]:
+    """Names in a state dict that no checkpoint holds because they are tied to others."""
+    return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
 
 
 def class_forward(model: nn.Module) -> Callable[..., Any]:
