@@ -52,6 +52,7 @@ class CheckpointedTrainer(BaseTrainer):
         if not self._boundary.at_boundary(self.state):
             self._boundary.save_due = True  # saved once the rollout's updates are done
             return
+        self.create_model_card(model_name=Path(self.args.output_dir).name)
         super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:

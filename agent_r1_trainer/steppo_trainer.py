@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from agent_r1_trainer import credit
 from agent_r1_trainer._compat import generation_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
+from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.distributed import gather_items, own_share
 from agent_r1_trainer.environments import EnvArgument, EnvFactory
@@ -148,6 +150,7 @@ class StepPOTrainer(CheckpointedTrainer):
         self._updater: Updater | None = None
         self._experience: Experience | None = None
         self._store = MetricStore()
+        self._completions_of = -1  # the rollout whose episodes were shown last
         self._grad_norm = 0.0
         self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
         self._evaluator = (
@@ -371,7 +374,20 @@ class StepPOTrainer(CheckpointedTrainer):
             logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
         elif "loss" in logs:
             logs.update(self._store.flush())
+            self._log_completions()
         super().log(logs, start_time)
+
+    def _log_completions(self) -> None:
+        """Show and keep the latest rollout's episodes of this rank, once."""
+        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
+            return
+        if self._experience.rollout == self._completions_of:
+            return
+        self._completions_of = self._experience.rollout
+        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
+        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
+        show_rows(rows, self.args.num_completions_to_print)
+        log_tables(rows, self.args.report_to)
 
 
 def _only(batch: list[dict[str, int]]) -> dict[str, int]:

@@ -73,7 +73,7 @@ def test_a_run_interrupted_inside_a_rollout_resumes_bit_equal(name, tmp_path):
     resumed = make_trainer(tmp_path / "cut", **kwargs)
     resumed.train(resume_from_checkpoint=True)
     assert measured(resumed) == measured(whole)
-    assert len(measured(whole)) == 7 + (4 if "eval_env" in kwargs else 0)
+    assert len(measured(whole)) == 7 + (5 if "eval_env" in kwargs else 0)
     for (key, value), other in zip(weights(whole).items(), weights(resumed).values(), strict=True):
         assert torch.equal(value, other), key
     pairs = zip(optimizer_tensors(whole), optimizer_tensors(resumed), strict=True)

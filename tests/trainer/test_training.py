@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -15,7 +18,8 @@ def learned(tmp_path_factory):
     """A run long enough to learn the cue."""
     trainer = make_trainer(
         tmp_path_factory.mktemp("learned"), eval_env=CueEnv, max_steps=160, rollout_batch_size=32, gamma=0.9, lam=0.95,
-        eval_strategy="steps", eval_steps=160, eval_episodes=8, eval_greedy=True, log_completions=False,
+        eval_strategy="steps", eval_steps=160, eval_episodes=8, eval_greedy=True,
+        log_completions=True, num_completions_to_print=1,
     )  # fmt: skip
     trainer.train()
     return trainer
@@ -44,12 +48,24 @@ def test_the_log_holds_what_the_documentation_promises(learned):
         "stop/terminated", "stop/turn_limit", "ratio", "approx_kl", "entropy", "clip_ratio/low_mean",
         "clip_ratio/high_mean", "clip_ratio/region_mean", "loss/policy", "loss/value", "value/explained_variance",
         "log_ratio/max", "log_ratio/first_max", "grad_norm/critic", "reward_scale", "num_tokens", "skipped_updates",
-        "policy_version", "tokens/computed_per_distinct", "tokens/padded_per_distinct",
+        "policy_version", "tokens/computed_per_distinct", "tokens/padded_per_distinct", "sampling/logp_difference/mean",
     }  # fmt: skip
     entry = next(entry for entry in learned.state.log_history if "reward" in entry)
     assert promised <= set(entry)
     assert {"time/rollout", "time/generation", "time/environment", "time/experience", "time/update"} <= set(entry)
-    assert entry["tokens/computed_per_distinct"] == 1.0
+    assert entry["tokens/computed_per_distinct"] == 1.0 and entry["sampling/missing_ratio"] == 0.0
+    assert entry["sampling/logp_difference/max"] < 1e-4
+
+
+def test_episodes_are_kept_to_look_at(learned):
+    folder = Path(learned.args.output_dir) / "completions"
+    files = sorted(folder.iterdir())
+    assert len(files) == 40 and files[0].name == "completions-000004.jsonl"
+    rows = [json.loads(line) for line in files[-1].read_text().splitlines()]
+    episode = [row for row in rows if (row["task_id"], row["sample"]) == (rows[0]["task_id"], rows[0]["sample"])]
+    assert {"prompt", "completion", "reward", "advantage", "value", "stop"} <= set(episode[0])
+    assert episode[0]["prompt"].startswith("user")
+    assert abs(sum(row["advantage"] for row in rows)) < 1e-3 * len(rows)
 
 
 def test_stalling_is_free_and_still_the_task_is_learned(tmp_path):
@@ -77,6 +93,8 @@ VARIANTS = {
     "one update": {"num_ppo_epochs": 1, "num_minibatches": 1, "critic": "separate"},
     "groups, no merging": {"num_generations": 4, "merge_steps": False, "history_thinking": "strip"},
     "bootstrap": {"bootstrap": "value", "max_turns": 2},
+    "half precision": {"bf16": True, "rollout_batch_size": 8},
+    "recomputed activations": {"activation_checkpointing": True, "rollout_concurrency": 5, "generation_batch_rows": 3},
     "more mini-batches than units": {"rollout_batch_size": 2, "num_minibatches": 4},
 }
 
