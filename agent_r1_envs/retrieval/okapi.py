@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,9 @@ class OkapiRetriever:
     def __len__(self) -> int:
         """Return the number of passages."""
         return len(self.passages)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OkapiRetriever:
+        return self  # nothing changes it, so a copied env shares it
 
     def __repr__(self) -> str:
         return f"OkapiRetriever({len(self)} passages, {self.parameters})"
