@@ -299,7 +299,7 @@ class StepPOTrainer(CheckpointedTrainer):
         assert self._maker is not None
         assignments = own_share(self.accelerator, self.cursor.assignments(rollout))
         started = time.perf_counter()
-        with generation_model(self.model_wrapped, self.accelerator) as policy:
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
             trajectories = self.flow.run(
                 assignments, self._generator(policy), self.sampling, policy_version=self.state.global_step
             )
@@ -323,7 +323,10 @@ class StepPOTrainer(CheckpointedTrainer):
 
     def _generator(self, policy: nn.Module) -> Generator:
         return TransformersGenerator(
-            policy, pad_token_id=self.processing_class.pad_token_id, max_rows=self.args.generation_batch_rows
+            policy,
+            pad_token_id=self.processing_class.pad_token_id,
+            max_rows=self.args.generation_batch_rows,
+            max_cached_tokens=self.args.generation_cache_tokens,
         )
 
     # Evaluation and logs
@@ -353,7 +356,7 @@ class StepPOTrainer(CheckpointedTrainer):
         if self._evaluator is None:
             raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
         temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
-        with generation_model(self.model_wrapped, self.accelerator) as policy:
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
             results, _ = self._evaluator.run(
                 self._generator(policy),
                 replace(self.sampling, temperature=temperature),
