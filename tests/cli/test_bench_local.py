@@ -27,8 +27,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bench(model: Path, out: Path, concurrency: int, episodes: int = 10, max_tokens: int = 12) -> int:
-    sampling = {"temperature": 1.0, "max_tokens": max_tokens}
-    return bench_command(HOTPOT, f"hf:{model}", out, "test", episodes, 0, concurrency, "{}", None, None, sampling, {})
+    return bench_command(
+        env=HOTPOT,
+        agent=f"hf:{model}",
+        out=out,
+        split="test",
+        episodes=episodes,
+        seed=0,
+        concurrency=concurrency,
+        env_kwargs="{}",
+        max_turns=None,
+        recipe=None,
+        sampling={"temperature": 1.0, "max_tokens": max_tokens},
+        transport={},
+    )
 
 
 def test_batches_and_interruptions_change_nothing(model: Path, tmp_path: Path) -> None:
