@@ -37,6 +37,7 @@ __all__ = [
     "is_peft_model",
     "logits_postprocess",
     "new_cache",
+    "recompute_activations",
 ]
 
 
@@ -60,6 +61,12 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
 def derived_keys(model: nn.Module) -> set[str]:
     """Names in a state dict that no checkpoint holds because they are tied to others."""
     return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
+
+
+def recompute_activations(module: nn.Module) -> None:
+    """Turn activation checkpointing on, by whichever name this release of transformers has for it."""
+    enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
+    enable()  # type: ignore[operator]
 
 
 def class_forward(model: nn.Module) -> Callable[..., Any]:

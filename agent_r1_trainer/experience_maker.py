@@ -153,7 +153,8 @@ class ExperienceMaker:
             if self._critic is not None:
                 batch.write_steps(experience.old_values, self._critic.values(batch, wrapped=False))
             if self._reference is not None:
-                batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
+                with self._accelerator.autocast():  # a frozen copy was never prepared
+                    batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
 
     def _kl_penalties(self, experience: Experience, batches: Sequence[MicroBatch]) -> Tensor:
         """What the KL takes off each local step's reward, [N], unscaled."""

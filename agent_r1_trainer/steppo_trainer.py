@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerContro
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import generation_model
+from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
 from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
@@ -224,7 +224,9 @@ class StepPOTrainer(CheckpointedTrainer):
         return scheduler
 
     def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
-        model.to(self.accelerator.device)
+        model.to(self.accelerator.device).train()  # recomputes activations in training mode only; has no dropout
+        if self.args.activation_checkpointing:
+            recompute_activations(model.trunk)
         cls, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = cls(parameters, **{**kwargs, "lr": self.args.critic_lr, "weight_decay": self.args.weight_decay})
@@ -306,11 +308,13 @@ class StepPOTrainer(CheckpointedTrainer):
         collected = time.perf_counter()
         episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
         metrics = episode_metrics(episodes)
-        if all(episode.masked for episode in episodes):
-            errors = sorted({trajectory.error or trajectory.stop.value for trajectory in trajectories})
-            raise RuntimeError(f"no episode of rollout {rollout} could be used: {'; '.join(errors[:4])}")
         experience, more = self._maker.make(rollout, trajectories)
         metrics.update(more)
+        if all(episode.masked for episode in episodes):
+            errors = gather_items(self.accelerator, [t.error or t.stop.value for t in trajectories])
+            experience.failure = "; ".join(sorted(set(errors))[:4])
+            if self._totals["steps"] == 0:  # hardly an accident: nothing ever worked
+                raise RuntimeError(f"no episode of the first rollout could be used: {experience.failure}")
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
         metrics["num_tokens"] = self._totals["tokens"]
         metrics["policy_version"] = float(self.state.global_step)

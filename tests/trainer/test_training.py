@@ -95,6 +95,7 @@ VARIANTS = {
     "bootstrap": {"bootstrap": "value", "max_turns": 2},
     "half precision": {"bf16": True, "rollout_batch_size": 8},
     "recomputed activations": {"activation_checkpointing": True, "rollout_concurrency": 5, "generation_batch_rows": 3},
+    "recomputed in a separate critic": {"activation_checkpointing": True, "critic": "separate"},
     "more mini-batches than units": {"rollout_batch_size": 2, "num_minibatches": 4},
 }
 
@@ -152,6 +153,16 @@ def test_adapters_are_trained_with_the_value_head_and_without_dropout(tmp_path):
     assert any("value_head" in name for name in changed) and any("lora_B" in name for name in changed)
     assert max(e["log_ratio/first_max"] for e in measured(trainer) if "log_ratio/first_max" in e) < 1e-6
     assert (tmp_path / "checkpoint-8" / "adapter_model.safetensors").is_file()
+    apart = make_trainer(tmp_path / "apart", max_steps=8, peft_config=config, critic="separate")
+    before = weights(apart)
+    apart.train()
+    changed = {
+        name for name, value in weights(apart).items() if name in before and not torch.equal(value, before[name])
+    }
+    assert changed and all("lora_" in name for name in changed)
+    assert all(
+        "lora_" in name or "head" in name for name, p in apart.critic.model.named_parameters() if p.requires_grad
+    )
     resumed = make_trainer(tmp_path, max_steps=8, peft_config=config, beta=0.05, save_strategy="steps", save_steps=4)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     assert measured(resumed) == measured(trainer)

@@ -101,7 +101,7 @@ def test_a_gradient_that_is_not_finite_leaves_everything_untouched(critic, where
         assert all(torch.equal(a, b) for a, b in zip(moments, later, strict=True)) == same, index
     log = [entry for entry in measured(trainer) if "skipped_updates" in entry]
     assert [entry["skipped_updates"] for entry in log] == [0, 0, 1, 1, 1, 1, 1, 1]
-    assert all(math.isfinite(float(p.sum())) for p in trainer.model.parameters())
+    assert all(math.isfinite(float(p.detach().sum())) for p in trainer.model.parameters())
 
 
 def optimizer_state(trainer) -> list[torch.Tensor]:
@@ -118,13 +118,34 @@ def test_a_loss_that_is_not_finite_is_skipped_and_past_a_limit_the_run_stops_and
         trainer.train()
 
 
-class Broken(CueEnv):
-    """Never starts after its first episodes."""
+class Unreliable(CueEnv):
+    """Fails in the episodes with these numbers, counted over all copies."""
+
+    started, broken = 0, range(0)
 
     def reset(self, *, seed=None, options=None):
-        raise ConnectionError("the server is gone")
+        type(self).started += 1
+        if self.started in self.broken:
+            raise ConnectionError("the server is gone")
+        return super().reset(seed=seed, options=options)
 
 
-def test_a_rollout_without_any_episode_says_why(tmp_path):
-    with pytest.raises(RuntimeError, match="ConnectionError: the server is gone"):
-        make_trainer(tmp_path, env=Broken, max_steps=4).train()
+def test_a_rollout_without_any_episode_is_skipped_and_many_of_them_stop_the_run(tmp_path):
+    Unreliable.started, Unreliable.broken = 0, range(17, 33)  # the second rollout of three
+    trainer = make_trainer(tmp_path, env=Unreliable, max_steps=12, logging_steps=4)
+    seen = []
+    step = trainer.training_step
+    trainer.training_step = lambda *args: (seen.append(weights(trainer)), step(*args))[1]
+    trainer.train()
+    log = [entry for entry in measured(trainer) if "skipped_updates" in entry]
+    assert [entry["masked_ratio"] for entry in log] == [0.0, 1.0, 0.0]
+    assert log[-1]["skipped_updates"] == 4.0 and "reward" not in log[1]
+    still = [all(torch.equal(a[name], b[name]) for name in a) for a, b in zip(seen, seen[1:], strict=False)]
+    assert still == [False] * 4 + [True] * 4 + [False] * 3
+
+    Unreliable.started, Unreliable.broken = 0, range(17, 999)
+    with pytest.raises(RuntimeError, match=r"4 updates in a row .*rollout 1 .*the server is gone"):
+        make_trainer(tmp_path, env=Unreliable, max_steps=12, max_skipped_updates=3).train()
+    Unreliable.started, Unreliable.broken = 0, range(999)
+    with pytest.raises(RuntimeError, match=r"first rollout .*ConnectionError: the server is gone"):
+        make_trainer(tmp_path, env=Unreliable, max_steps=12).train()
