@@ -38,6 +38,7 @@ _INHERITED = (
     ("label_smoothing_factor", (0, 0.0), "there are no labels to smooth"),
     ("neftune_noise_alpha", (None,), "noise in the embeddings makes the policy ratios meaningless"),
     ("deepspeed", (None,), "DeepSpeed is not supported yet; use `accelerate launch` with plain data parallelism"),
+    ("torch_compile", (False,), "it is not supported yet"),
     ("fp16", (False,), "loss scaling would hide which updates are skipped; use bf16"),
     ("ddp_static_graph", (None, False), "the number of micro-batches changes from step to step"),
     ("use_liger_kernel", (False,), "it replaces the forward pass that scores replies"),
