@@ -134,6 +134,7 @@ def _check_sizes(config: StepPOConfig) -> None:
         "max_prompt_length",
         "max_completion_length",
         "generation_batch_rows",
+        "generation_batch_tokens",
         "num_ppo_epochs",
         "num_minibatches",
         "micro_batch_tokens",

@@ -320,6 +320,7 @@ class StepPOTrainer(CheckpointedTrainer):
             policy,
             pad_token_id=self.processing_class.pad_token_id,
             max_rows=self.args.generation_batch_rows,
+            max_tokens=self.args.generation_batch_tokens,
             max_cached_tokens=self.args.generation_cache_tokens,
         )
 
