@@ -45,6 +45,8 @@ def parse_action(action: str, *, nested_brackets: bool = False) -> tuple[str, st
 
 def clickable(name: str, *, nested_brackets: bool) -> bool:
     """Tell whether ``click[name]`` means ``name``, so that the agent can click it at all."""
+    if name.isalnum() and name == name.lower():
+        return True  # nearly all names, and at once
     return parse_action(f"click[{name}]", nested_brackets=nested_brackets) == ("click", name)
 
 
