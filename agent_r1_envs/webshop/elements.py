@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from agent_r1_envs.text import clean, is_unicode
+
 __all__ = ["Element", "Kind", "button", "link", "option", "pre", "targets", "text"]
 
 _SPACES: Final = " \n\t\f\r"
@@ -45,7 +47,7 @@ def text(raw: str) -> Element:
 
 def pre(raw: str) -> Element:
     """Return a text whose white space the parser keeps."""
-    return Element(Kind.TEXT, None if raw in ("", "\n") else raw)
+    return Element(Kind.TEXT, None if raw in ("", "\n") else _valid(raw))
 
 
 def button(label: str) -> Element:
@@ -61,7 +63,7 @@ def link(asin: str) -> Element:
 def option(group: str, value: str, *, qualified: bool) -> Element:
     """Return an option, clicked by its value, or by ``group: value``, which as all actions is lower-cased."""
     key = f"{group}: {value}".lower() if qualified else value
-    return Element(Kind.OPTION, _between_tags(value), key, value, group)
+    return Element(Kind.OPTION, _between_tags(value), _valid(key), value, group)
 
 
 def targets(elements: Iterable[Element]) -> dict[str, Element]:
@@ -85,4 +87,9 @@ def _between_tags(raw: str) -> str | None:
 def _collapse(raw: str) -> str:
     if raw and not raw.strip(_SPACES):
         return "\n" if "\n" in raw else " "
-    return raw
+    return _valid(raw)
+
+
+def _valid(raw: str) -> str:
+    """Replace lone surrogates, which JSON files can smuggle in."""
+    return raw if is_unicode(raw) else clean(raw)
