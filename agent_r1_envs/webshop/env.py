@@ -214,7 +214,7 @@ class WebShopEnv(AgentEnv[Goal]):
         self._session = session
         self._result = _NOTHING
         if session.page is Page.DONE:
-            position = self._catalogue.position_of(session.asin)
+            position = self._shop.position_of(session.asin)
             score, components = self._judge.score(self.task, position, dict(session.options))
             self._result = Score(score == 1.0, score, components)
         hits = self._hits() if session.page is Page.RESULTS else ()
@@ -267,12 +267,12 @@ class WebShopEnv(AgentEnv[Goal]):
     def _html(self, *, mark_selected: bool) -> str:
         session = self._session
         products = {
-            element.value: self._catalogue.product(self._catalogue.position_of(element.value))
+            element.value: self._catalogue.product(self._shop.position_of(element.value))
             for element in self._view.body
             if element.kind is Kind.LINK
         }
         if session.page is Page.ITEM:
-            products[session.asin] = self._catalogue.product(self._catalogue.position_of(session.asin))
+            products[session.asin] = self._catalogue.product(self._shop.position_of(session.asin))
         return page_html(
             [*self._view.body, *self._selection()],
             session,

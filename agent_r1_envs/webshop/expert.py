@@ -36,7 +36,7 @@ class Plan:
 
 def make_plan(shop: Shop, judge: Judge, goal: Goal) -> Plan:
     """Find out what to buy, and a query that has it as far to the front as possible."""
-    position = shop.catalogue.position_of(goal.asin)
+    position = shop.position_of(goal.asin)
     query, rank = None, 1 << 60
     for candidate in _queries(shop.catalogue.product(position)):
         place = _rank(shop.catalogue.search(candidate.split(" ")), position)

@@ -22,6 +22,20 @@ _SEARCH: Final = button("Search")
 _RATING: Final = text("Rating: N.A.")  # the original has the field, and no ratings
 _SUB_BUTTONS: Final = tuple(map(button, SUB_PAGES))
 _NONE: Final = "None"
+_THANKS: Final = text("Thank you for shopping with us!")
+_CODE: Final = (text("Your code: "), pre(_NONE), text(" (Paste it in your MTurk interface.)"))
+_PURCHASED: Final = (text("Purchased"), text("asin"))
+_OPTIONS: Final = text("options")
+_UNKNOWN: Final = (
+    *(part for field in ("attrs", "category", "query", "product category") for part in (text(field), pre(_NONE))),
+    text("Target"),
+    *map(text, ("asin", "options", "attrs", "price upper", "instuction text", "category", "product category", "query")),
+    text("Goal "),
+    pre(_NONE),
+    text("Reward"),
+    text("Your score (min 0.0, max 1.0)"),
+)
+_DETAILS: Final = (text("Reward Details "), pre(_NONE))
 _SCRIPT_SAFE: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
 
 
@@ -99,30 +113,10 @@ def sub(product: Product, name: str) -> list[Element]:
 
 def done(asin: str, options: Mapping[str, str], score: float, *, hide_score: bool) -> list[Element]:
     """Return the page after the purchase; the original's fields of the goal are always empty."""
-    thanks = text("Thank you for shopping with us!")
-    bought = [text("Purchased"), text("asin"), pre(asin), text("options"), pre(options_json(options))]
+    chosen = pre(options_json(options))
     if hide_score:
-        return [thanks, *bought]
-    unknown = ("attrs", "category", "query", "product category")
-    target = ("asin", "options", "attrs", "price upper", "instuction text", "category", "product category", "query")
-    return [
-        thanks,
-        text("Your code: "),
-        pre(_NONE),
-        text(" (Paste it in your MTurk interface.)"),
-        *bought,
-        *(element for field in unknown for element in (text(field), pre(_NONE))),
-        text("Target"),
-        *map(text, target),
-        text("Goal "),
-        pre(_NONE),
-        text("Reward"),
-        text("Your score (min 0.0, max 1.0)"),
-        pre(str(score)),
-        text("Reward Details "),
-        pre(_NONE),
-    ]
-
+        return [_THANKS, *_PURCHASED, pre(asin), _OPTIONS, chosen]
+    return [_THANKS, *_CODE, *_PURCHASED, pre(asin), _OPTIONS, chosen, *_UNKNOWN, pre(str(score)), *_DETAILS]
 
 
 def options_json(options: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@ def best_purchase(shop: Shop, judge: Judge, goal: Goal) -> Purchase:
         judge: What scores purchases.
         goal: What to buy.
     """
-    position = shop.catalogue.position_of(goal.asin)
+    position = shop.position_of(goal.asin)
     reached: dict[int, _Choice] = {0: _Choice((), 0)}
     for group, values in _selectable(shop.views.item(position).targets.values(), shop).items():
         gains = _gains(judge, goal, group, values)

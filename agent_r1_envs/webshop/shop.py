@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from agent_r1_envs.text import echo
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Refused", "Shop"]
 
 _RANDOM_RESULTS: Final = 50
+_CACHED_POSITIONS: Final = 8192
 _SUBS: Final = {name.lower(): name for name in SUB_PAGES}
 
 
@@ -41,6 +43,8 @@ class Shop:
         self.catalogue = catalogue
         self.rules = rules
         self.views = Views(catalogue, rules, show_attrs=show_attrs)
+        self.position_of = lru_cache(_CACHED_POSITIONS)(catalogue.position_of)
+        """The position of the product with an asin; KeyError if there is none."""
 
     def view(self, session: Session, hits: Sequence[int], score: float) -> View:
         """Return the page of a session.
@@ -111,10 +115,6 @@ class Shop:
         """Tell whether an agent can say that it clicks an element."""
         return element.key is not None and clickable(element.key, nested_brackets=self.rules.nested_brackets)
 
-    def position_of(self, asin: str) -> int:
-        """Return the position of a product that was opened before."""
-        return self.catalogue.position_of(asin)
-
     def _search(self, session: Session, query: str) -> Session:
         return self._results(session, tuple(query.split(" ")), 1)
 
@@ -169,7 +169,7 @@ class Shop:
 
     def _check_asin(self, asin: str) -> None:
         try:
-            self.catalogue.position_of(asin)
+            self.position_of(asin)
         except KeyError:  # the original upper-cases ids, so that one with a lower-case letter is lost
             raise Refused(f"the product {echo(asin)!r} cannot be opened") from None
 
