@@ -125,7 +125,6 @@ def decode_length(code: int) -> int:
     return _FREE + (mantissa if shift < 0 else (mantissa | 8) << shift)
 
 
-
 def inverse_norms(average: np.float32, *, k1: float, b: float) -> npt.NDArray[np.float32]:
     """Return ``1 / (k1 * (1 - b + b * length / average))`` for the lengths of all bytes, float32 of shape ``[256]``."""
     one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)

@@ -30,9 +30,7 @@ _BETWEEN_DIGITS: Final = (
 )
 
 # ASCII texts are the rule, and the class-less pattern takes a third of the time of the general one.
-_ASCII: Final = re.compile(
-    r"_*[A-Za-z0-9](?:[A-Za-z0-9_]|(?<=[A-Za-z])['.:](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))*"
-)
+_ASCII: Final = re.compile(r"_*[A-Za-z0-9](?:[A-Za-z0-9_]|(?<=[A-Za-z])['.:](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))*")
 
 
 def _general() -> regex.Pattern[str]:

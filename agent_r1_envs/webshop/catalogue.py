@@ -53,6 +53,7 @@ class Catalogue:
         self.skipped: tuple[str, ...] = tuple(facts["skipped"])
         self._arrays = arrays
         self._size: int = facts["products"]
+        self._labelled: bool = facts["labelled"]  # whether instructions name their splits
         self._products: dict[int, Product] = {}
         self._goals: dict[str, GoalList] = {}
         self._index = _index(arrays, facts["documents"])
@@ -154,14 +155,8 @@ class Catalogue:
             instruction, number = decode_instruction(self._record("human", source))
             return human_goal(self.product(int(products[source])), instruction, number, caps[source])
 
-        splits = [decode_instruction(self._record("human", place))[0].split for place in range(len(products))]
-        return GoalList(
-            self._arrays["human_order"],
-            np.arange(1, len(products) + 1),
-            np.ones(len(products)),
-            make,
-            splits if any(splits) else None,
-        )
+        one_each = np.arange(1, len(products) + 1)
+        return GoalList(self._arrays["human_order"], one_each, np.ones(len(products)), make, self._labels("human"))
 
     def _synthetic_goals(self) -> GoalList:
         products, weights = self._arrays["synthetic_products"], self._arrays["synthetic_weights"]
@@ -172,7 +167,14 @@ class Catalogue:
             product = self.product(int(products[source]))
             return synthetic_goal(product, instruction, number, caps[source], float(weights[source]))
 
-        return GoalList(self._arrays["synthetic_order"], self._arrays["synthetic_ends"], weights, make, None)
+        order, ends = self._arrays["synthetic_order"], self._arrays["synthetic_ends"]
+        return GoalList(order, ends, weights, make, self._labels("synthetic"))
+
+    def _labels(self, kind: GoalKind) -> list[str] | None:
+        if not self._labelled:
+            return None
+        places = range(len(self._arrays[f"{kind}_products"]))
+        return [decode_instruction(self._record(kind, place))[0].split for place in places]
 
     def _caps(self, kind: GoalKind) -> list[float]:
         """The price cap of every source, drawn after the hidden prices as in the original, which has one kind only."""

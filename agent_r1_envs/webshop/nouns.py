@@ -24,9 +24,9 @@ _FUNCTION_WORDS: Final = frozenset(
     "perfect please rather really same shall she should since so some such than that the their theirs them then there "
     "these they this those though through throughout thus to together too toward towards under until up upon us use used "
     "using very via was we well were what when where whether which while who whom whose why will with within without "
-    "would yet you your yours yourself".split()
+    "would yet you your yours yourself one two three four five six seven eight nine ten first second third".split()
 )
-_TOKEN: Final = re.compile(r"[^\W\d_](?:[\w'’.+-]*\w)?", re.UNICODE)
+_TOKEN: Final = re.compile(r"[^\W\d_]\w*(?:[.+]\w+)*|\d[\w.]*|['’]s\b")
 
 
 def find_tagger() -> str | None:
@@ -63,4 +63,4 @@ def fallback_nouns(titles: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """
     for title in titles:
         words = (word.lower() for word in _TOKEN.findall(title))
-        yield tuple(word for word in words if word not in _FUNCTION_WORDS)
+        yield tuple(word for word in words if word[0].isalpha() and word not in _FUNCTION_WORDS)

@@ -90,7 +90,7 @@ def read_synthetic(entry: Row) -> Instruction | None:
     attributes = entry.strings("instruction_attributes")
     if not attributes:
         entry.fail("instruction_attributes", "at least one attribute", attributes)
-    return Instruction(entry.text("instruction", blank=True), tuple(attributes))
+    return Instruction(entry.text("instruction", blank=True), tuple(attributes), split=entry.optional_text("split"))
 
 
 def read_human(entry: Row) -> Instruction | None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from agent_r1_envs.errors import DataError
 
 FORMAT: Final = "agent-r1-webshop"
-VERSION: Final = 1
+VERSION: Final = 2
 MANIFEST: Final = "manifest.json"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -86,7 +86,9 @@ def read_manifest(folder: Path) -> Facts:
 
 def content_hash(arrays: Arrays) -> str:
     """Return the hash that a store of these arrays has."""
-    return _combine({name: _described(array.dtype.name, list(array.shape), _sha(array)) for name, array in arrays.items()})
+    return _combine(
+        {name: _described(array.dtype.name, list(array.shape), _sha(array)) for name, array in arrays.items()}
+    )
 
 
 def _sha(array: npt.NDArray[Any]) -> str:

@@ -36,6 +36,7 @@ class StoreBuilder:
         self._ranges: list[tuple[float, float]] = []
         self._categories, self._queries = _Names(), _Names()
         self._titles: list[str] = []
+        self._labelled = False
         self._nouns = _Blob()
         self._human, self._synthetic = _Blob(), _Blob()
         self._human_products: list[int] = []
@@ -65,6 +66,8 @@ class StoreBuilder:
             nouns: The nouns of its title, for all products or for none; None to find them.
         """
         position = len(self)
+        human = list(human)
+        self._labelled |= any(one.split for one in [*(one for _, one in human), *([synthetic] if synthetic else [])])
         self._positions[product.asin] = position
         self._ends.append(self._ends[-1] + self._products.write(encode_product(product)))
         self._index.add(document(product), product.asin)
@@ -107,7 +110,7 @@ class StoreBuilder:
             "synthetic_order": shuffled(int(goals.sum())),
             **_index_arrays(index),
         }
-        return arrays, {"products": len(self), "documents": index.filled}
+        return arrays, {"products": len(self), "documents": index.filled, "labelled": self._labelled}
 
     def _flush_titles(self) -> None:
         for nouns in self._tag(self._titles):

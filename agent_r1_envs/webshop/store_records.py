@@ -9,7 +9,6 @@ from agent_r1_envs.webshop.data import Product
 from agent_r1_envs.webshop.product_rows import Instruction
 
 
-
 def encode(values: Sequence[Any]) -> bytes:
     """Write JSON data; lone surrogates, which JSON files can smuggle in, stay as they were."""
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
