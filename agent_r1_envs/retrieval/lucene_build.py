@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from agent_r1_envs.retrieval.lucene import B, K1, LuceneIndex, encode_length, inverse_norms
+from agent_r1_envs.retrieval.lucene import K1, B, LuceneIndex, encode_length, inverse_norms
 from agent_r1_envs.retrieval.lucene_words import LuceneEnglish
 
 _CHUNK: Final = 1 << 20  # postings sorted at a time, so that memory stays near the size of the result

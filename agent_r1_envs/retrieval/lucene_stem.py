@@ -4,8 +4,8 @@ Lucene runs Martin Porter's own later program. Against the algorithm as publishe
 
 * writes ``-ble`` for ``-bli`` (Snowball: only for ``-abli``): *horribly* becomes *horribl*,
 * writes ``-log`` for ``-logi``: *technology* becomes *technolog*,
-* halves any double consonant but l, s, z before *-ed* and *-ing* (Snowball: only bb dd ff gg mm nn pp rr tt): *trekking*
-  becomes *trek*.
+* halves any double consonant but l, s, z before *-ed* and *-ing* (Snowball: only bb dd ff gg mm nn pp rr tt):
+  *trekking* becomes *trek*.
 
 A word that meets one of them is rewritten so that Snowball's remaining steps give Lucene's result.
 """

@@ -2,7 +2,7 @@ r"""Words as Lucene's English analysis makes them: ``StandardTokenizer``, posses
 
 The tokenizer follows the word boundaries of Unicode Standard Annex 29 as Lucene's grammar writes them down. Of scripts,
 Latin and its like, Katakana, single Han and Hiragana characters, and runs of South-East Asian letters are told apart;
-the quotation marks inside Hebrew words are not. Emoji are words too: they make a document longer, so they change scores.
+the quotation marks inside Hebrew words are not. Emoji are words too: they make a document longer, which changes scores.
 """
 
 from __future__ import annotations

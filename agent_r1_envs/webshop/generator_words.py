@@ -1,7 +1,8 @@
 """The closed language of the synthetic catalogue: kinds of product, their attributes and options, names of brands.
 
-No two attributes of a department, and no two values of an option, count as the same for the original's fuzzy reward; but
-for x-large and large, which it cannot tell apart. No value occurs in two groups, and none is the name of a button.
+No two attributes of a department, and no two values of an option, count as the same for the original's fuzzy reward;
+but for x-large and large, which it cannot tell apart. No value occurs in two groups of a department, and none is the name
+of a button.
 """
 
 from dataclasses import dataclass
@@ -188,8 +189,8 @@ BRAND_STARTS: Final = tuple(
     "Wend Yar Zeph Birch Crag Dove Ever Flint".split()
 )
 BRAND_ENDS: Final = tuple(
-    "wick ton ley mere dale holt ford bury stead wood gate combe worth field haven ridge brook cliff moor vale shaw fold "
-    "den hurst by marsh croft well thorpe garth lock rigg fell sey port rick mont land path lee".split()
+    "wick ton ley mere dale holt ford bury stead wood gate combe worth field haven ridge brook cliff moor vale shaw "
+    "fold den hurst by marsh croft well thorpe garth lock rigg fell sey port rick mont land path lee".split()
 )
 LINES: Final = tuple("Classic Nova Prime Duo Trail Loft Pure Swift Mono Terra Aero Vista".split())
 """Brands are a start and an end; a product's title also names one of the brand's lines."""

