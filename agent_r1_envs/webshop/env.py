@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from html import escape
 from typing import Any, Final, Literal, get_args
 
 from gymnasium.utils import seeding
@@ -21,7 +22,7 @@ from agent_r1_envs.webshop.reward import RewardKind
 from agent_r1_envs.webshop.rules import ORIGINAL, REVISED, RulesSpec, make_rules
 from agent_r1_envs.webshop.session import Page, Session
 from agent_r1_envs.webshop.shop import Refused
-from agent_r1_envs.webshop.loading import open_catalogue
+from agent_r1_envs.webshop.loading import DEFAULT_SEED, open_catalogue
 from agent_r1_envs.webshop.panels import Sampling, load_judge, load_panel, load_shop
 from agent_r1_envs.webshop.views import View
 
@@ -42,10 +43,15 @@ class WebShopEnv(AgentEnv[Goal]):
 
     Args:
         split: ``train``, ``eval``, ``test`` or ``all``.
-        data: A folder with the official files, or a store; None for the embedded synthetic catalogue.
+        data: A folder with the official files, the path of each, or a store; None for the embedded synthetic catalogue.
         goals: ``synthetic``, an instruction for each combination of a product's options, or ``human``, written by
             people.
         catalogue_seed: Decides the price behind each shown range, and the price caps of the goals.
+        nouns: Where the nouns of titles come from: see :func:`~agent_r1_envs.webshop.loading.open_catalogue`, as for
+            ``strict``, ``limit`` and ``store``.
+        strict: Whether a damaged row of the data is an error.
+        limit: How many products to read; None for all.
+        store: Where the compact form of the data is built.
         observation: ``text``, ``text_rich`` (one text a line, buttons marked), ``html``, or ``url`` (the address).
         rules: ``original``, ``revised``, or switches by name: see :class:`~agent_r1_envs.webshop.rules.Rules`.
         reward: ``original`` (fuzzy) or ``strict``: see :class:`~agent_r1_envs.webshop.reward.Judge`.
@@ -72,9 +78,13 @@ class WebShopEnv(AgentEnv[Goal]):
         self,
         split: str = "train",
         *,
-        data: str | None = None,
+        data: str | Mapping[str, str] | None = None,
         goals: Literal["synthetic", "human"] = "synthetic",
-        catalogue_seed: int = 233,
+        catalogue_seed: int = DEFAULT_SEED,
+        nouns: str = "auto",
+        strict: bool = True,
+        limit: int | None = None,
+        store: str | None = None,
         observation: Observation = "text",
         rules: RulesSpec = "original",
         reward: RewardKind = "original",
@@ -89,10 +99,12 @@ class WebShopEnv(AgentEnv[Goal]):
             raise ValueError(f"observation must be one of {', '.join(get_args(Observation))}; got {observation!r}")
         if sampling not in get_args(Sampling):
             raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {sampling!r}")
-        self._catalogue = open_catalogue(data, catalogue_seed=catalogue_seed)
+        self._catalogue = open_catalogue(
+            data, catalogue_seed=catalogue_seed, nouns=nouns, strict=strict, limit=limit, store=store
+        )
         self._panel = load_panel(self._catalogue, goals, split)
-        self._shop = load_shop(self._catalogue, make_rules(rules), show_attrs)
-        self._judge = load_judge(self._catalogue, reward)
+        self.shop = load_shop(self._catalogue, make_rules(rules), show_attrs)
+        self.judge = load_judge(self._catalogue, reward)
         super().__init__(
             self._panel.tasks, order=order, shard=shard, max_length=max_length, render_mode=render_mode  # type: ignore[arg-type]
         )
@@ -100,7 +112,7 @@ class WebShopEnv(AgentEnv[Goal]):
         self._sampling = sampling
         self._show_attrs = show_attrs
         self._session = Session()
-        self._view: View = self._shop.views.index()
+        self._view: View = self.shop.views.index()
         self._found: tuple[tuple[tuple[str, ...], int], Sequence[int]] | None = None
         self._result = _NOTHING
         self._head = ""
@@ -125,7 +137,7 @@ class WebShopEnv(AgentEnv[Goal]):
 
     def _act(self, action: str) -> Outcome:
         try:
-            session = self._shop.act(self._session, self._view, action, self.session_id)
+            session = self.shop.act(self._session, self._view, action, self.session_id)
         except Refused as refused:
             return self._refuse(str(refused))
         self._enter(session)
@@ -134,7 +146,7 @@ class WebShopEnv(AgentEnv[Goal]):
 
     def _refuse(self, reason: str) -> Outcome:
         shown = self._observe()
-        if self._shop.rules.explain_invalid:
+        if self.shop.rules.explain_invalid:
             shown = self._explain(shown, reason)
         return Outcome(shown, invalid=reason, info=self._reset_info())
 
@@ -168,11 +180,11 @@ class WebShopEnv(AgentEnv[Goal]):
         return cut(text, self._max_length)
 
     def _protocol(self) -> dict[str, Any]:
-        rules = self._shop.rules
+        rules = self.shop.rules
         name = {ORIGINAL: "original", REVISED: "revised"}.get(rules)
         return {
             "rules": asdict(rules) if name is None else name,
-            "reward": self._judge.kind,
+            "reward": self.judge.kind,
             "observation": self._mode,
             "show_attrs": self._show_attrs,
             "sampling": self._sampling,
@@ -183,9 +195,9 @@ class WebShopEnv(AgentEnv[Goal]):
     def expert_action(self) -> str | None:
         """Go on to the best purchase of the goal's product; None after the end, or if no query finds the product."""
         if self._plan is None or self._plan[0] is not self.task:
-            self._plan = (self.task, make_plan(self._shop, self._judge, self.task))
+            self._plan = (self.task, make_plan(self.shop, self.judge, self.task))
         hits = self._hits() if self._session.page is Page.RESULTS else ()
-        return next_action(self._plan[1], self._shop, self._session, hits)
+        return next_action(self._plan[1], self.shop, self._session, hits)
 
     def render(self) -> str | None:  # type: ignore[override]
         """Return the page as a person would see it: text, or an HTML document."""
@@ -214,17 +226,17 @@ class WebShopEnv(AgentEnv[Goal]):
         self._session = session
         self._result = _NOTHING
         if session.page is Page.DONE:
-            position = self._shop.position_of(session.asin)
-            score, components = self._judge.score(self.task, position, dict(session.options))
+            position = self.shop.position_of(session.asin)
+            score, components = self.judge.score(self.task, position, dict(session.options))
             self._result = Score(score == 1.0, score, components)
         hits = self._hits() if session.page is Page.RESULTS else ()
-        self._view = self._shop.view(session, hits, self._result.score)
+        self._view = self.shop.view(session, hits, self._result.score)
 
     def _hits(self) -> Sequence[int]:
         """Return what the session's query finds, kept while the query stays the same."""
         key = (self._session.keywords, self._session.draws)
         if self._found is None or self._found[0] != key:
-            self._found = (key, self._shop.hits(self._session, self.task_id))
+            self._found = (key, self.shop.hits(self._session, self.task_id))
         return self._found[1]
 
     def _observe(self) -> str:
@@ -234,7 +246,7 @@ class WebShopEnv(AgentEnv[Goal]):
             case "text_rich":
                 return rich(self._elements(), url=self.url, visited=self._session.visited)
             case "html":
-                return self._html(mark_selected=self._shop.rules.show_selected)
+                return self._html(mark_selected=self.shop.rules.show_selected)
         return self.url
 
     def _text(self) -> str:
@@ -258,7 +270,7 @@ class WebShopEnv(AgentEnv[Goal]):
 
     def _selection(self) -> list[Element]:
         """Return the line that says what is selected, where the rules want one."""
-        if not self._shop.rules.show_selected or self._session.page is not Page.ITEM:
+        if not self.shop.rules.show_selected or self._session.page is not Page.ITEM:
             return []
         if not any(element.kind is Kind.OPTION for element in self._view.body):
             return []
@@ -267,12 +279,12 @@ class WebShopEnv(AgentEnv[Goal]):
     def _html(self, *, mark_selected: bool) -> str:
         session = self._session
         products = {
-            element.value: self._catalogue.product(self._shop.position_of(element.value))
+            element.value: self._catalogue.product(self.shop.position_of(element.value))
             for element in self._view.body
             if element.kind is Kind.LINK
         }
         if session.page is Page.ITEM:
-            products[session.asin] = self._catalogue.product(self._shop.position_of(session.asin))
+            products[session.asin] = self._catalogue.product(self.shop.position_of(session.asin))
         return page_html(
             [*self._view.body, *self._selection()],
             session,
@@ -289,4 +301,6 @@ class WebShopEnv(AgentEnv[Goal]):
                 return f"{text}{SEPARATOR}{shown}"
             case "text_rich":
                 return f"{text}\n{shown}"
+            case "html":
+                return shown.replace("<body>", f"<body>\n<p>{escape(text)}</p>", 1)
         return shown

@@ -16,8 +16,9 @@ class Rules:
         explain_invalid: The observation after an invalid action begins with the reason. The original repeats the page.
         bounded_pages: ``Next >`` is there only where there is a next page. The original goes on past the end.
         hide_score: The last page does not tell the score, nor the fields that the original leaves empty.
-        literal_queries: Every query is searched for. In the original ``<r>``, ``<a>``, ``<c>`` or ``<q>`` as the first
-            word lists products without a search, or crashes.
+        literal_queries: Every query is searched for, and does nothing else. In the original ``<r>``, ``<a>``, ``<c>``
+            or ``<q>`` as the first word lists products without a search, or crashes, and ``search_results`` or
+            ``item_page`` among the words confuses ``< Prev``.
         qualified_options: An option is clicked as ``group: value``. In the original as ``value``, so that of a value
             in two groups only the last can be had, and a value called like a button is that button.
         nested_brackets: An argument reaches from the first ``[`` to a ``]`` at the end, and may hold brackets and line

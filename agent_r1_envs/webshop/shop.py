@@ -143,7 +143,7 @@ class Shop:
         if name == "back to search":
             return Session(draws=session.draws)
         if name in ("next >", "< prev"):
-            place = page_name(session.url(session_id))
+            place = session.page if self.rules.literal_queries else page_name(session.url(session_id))
             if place is Page.RESULTS:
                 step = 1 if name == "next >" else -1
                 return self._results(session, session.keywords, session.number + step)
