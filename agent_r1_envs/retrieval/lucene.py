@@ -1,8 +1,8 @@
 """BM25 as Lucene computes it: the same terms, the same rounding to single precision, the same order of ties.
 
 Anserini's defaults are ``k1 = 0.9`` and ``b = 0.4``. A query is a bag of words without syntax. The score of a document
-is the sum over the query's terms of ``w - w / (1 + tf * n)``, where ``w`` is the term's inverse document frequency times
-its count in the query, ``tf`` its count in the document, and ``n`` stands for the length of the document, which Lucene
+is the sum over the query's terms of ``w - w / (1 + tf * n)``: ``w`` is the term's inverse document frequency times its
+count in the query, ``tf`` its count in the document, and ``n`` stands for the length of the document, which Lucene
 keeps in one byte. Terms are rounded to float32, summed in float64 and rounded again. Equal scores go by the documents'
 names, not by their numbers.
 """

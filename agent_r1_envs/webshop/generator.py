@@ -2,8 +2,8 @@
 
 The members of a family share brand, line and kind of product. The first one is the model for the others: one lacks an
 attribute, and has another in its place; two do not come in one of its choices; one costs more than any goal for the
-first allows. So a goal is only met by who reads the pages. Each product has an instruction as people write them, and the
-first of each family a synthetic one; both name the split of the family.
+first allows. So a goal is only met by who reads the pages. Each product has an instruction as people write them, and
+the first of each family a synthetic one; both name the split of the family.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """The closed language of the synthetic catalogue: kinds of product, their attributes and options, names of brands.
 
 No two attributes of a department, and no two values of an option, count as the same for the original's fuzzy reward;
-but for x-large and large, which it cannot tell apart. No value occurs in two groups of a department, and none is the name
-of a button.
+but for x-large and large, which it cannot tell apart. No value occurs in two groups of a department, and none is the
+name of a button.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Stores: a folder of arrays, which are mapped into memory, and a manifest that says what they are.
 
 The arrays lie in the files as they lie in memory, so opening a store reads nothing but the manifest, and processes that
-open the same store share its pages. A store is written into a folder of its own that gets its name in one step at the end:
-there is no half-written store under that name, whatever happens to the writer.
+open the same store share its pages. A store is written into a folder of its own that gets its name in one step at the
+end: there is no half-written store under that name, whatever happens to the writer.
 """
 
 import hashlib

@@ -118,7 +118,8 @@ def _add(builder: StoreBuilder, rows: Rows, number: int, values: Any) -> None:
     asin = row.text("asin")
     if is_dropped(asin) or asin in builder:
         return
-    attributes, synthetic = NO_ATTRIBUTES, None
+    attributes: tuple[str, ...] = NO_ATTRIBUTES
+    synthetic = None
     if asin in rows.attributes:
         entry = rows.attributes.entry(asin)
         attributes, synthetic = read_attributes(entry), read_synthetic(entry)
