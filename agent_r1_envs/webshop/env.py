@@ -17,6 +17,7 @@ from agent_r1_envs.webshop.data import Goal
 from agent_r1_envs.webshop.elements import Element, Kind
 from agent_r1_envs.webshop.expert import Plan, make_plan, next_action
 from agent_r1_envs.webshop.html import page_html
+from agent_r1_envs.webshop.purchase import Purchase
 from agent_r1_envs.webshop.render import SEPARATOR, ansi, plain, rich
 from agent_r1_envs.webshop.reward import RewardKind
 from agent_r1_envs.webshop.rules import ORIGINAL, REVISED, RulesSpec, make_rules
@@ -66,6 +67,10 @@ class WebShopEnv(AgentEnv[Goal]):
     Raises:
         ValueError: An argument is out of range.
         DataError: A data file is missing or damaged.
+
+    Attributes:
+        shop: The catalogue under the rules.
+        judge: What scores purchases.
 
     ``info["clickables"]`` is the original's list, ``info["has_search_bar"]`` its companion;
     ``info["admissible_actions"]`` has the clicks as commands, without those that cannot work, and on the home page
@@ -194,10 +199,12 @@ class WebShopEnv(AgentEnv[Goal]):
 
     def expert_action(self) -> str | None:
         """Go on to the best purchase of the goal's product; None after the end, or if no query finds the product."""
-        if self._plan is None or self._plan[0] is not self.task:
-            self._plan = (self.task, make_plan(self.shop, self.judge, self.task))
         hits = self._hits() if self._session.page is Page.RESULTS else ()
-        return next_action(self._plan[1], self.shop, self._session, hits)
+        return next_action(self._planned(), self.shop, self._session, hits)
+
+    def best_purchase(self) -> Purchase:
+        """Return the purchase with the highest score for the goal of the episode; see :mod:`agent_r1_envs.webshop.purchase`."""
+        return self._planned().purchase
 
     def render(self) -> str | None:  # type: ignore[override]
         """Return the page as a person would see it: text, or an HTML document."""
@@ -220,6 +227,11 @@ class WebShopEnv(AgentEnv[Goal]):
     def url(self) -> str:
         """The address of the page."""
         return self._session.url(self.session_id)
+
+    def _planned(self) -> Plan:
+        if self._plan is None or self._plan[0] is not self.task:
+            self._plan = (self.task, make_plan(self.shop, self.judge, self.task))
+        return self._plan[1]
 
     def _enter(self, session: Session) -> None:
         """Go to a page."""
