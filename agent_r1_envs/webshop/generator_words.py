@@ -114,7 +114,7 @@ DEPARTMENTS: Final[dict[str, Department]] = {
             "deep moisture",
         ),
         {
-            "scent": ("rose", "lavender", "coconut", "citrus", "sandalwood", "unscented"),
+            "scent": ("rose", "lavender", "coconut", "citrus", "cedar", "unscented"),
             "volume": ("travel bottle", "family tub", "refill pouch"),
         },
         ("dry skin", "morning care", "night care", "gift sets", "the gym bag", "winter days"),
@@ -177,7 +177,7 @@ DEPARTMENTS: Final[dict[str, Department]] = {
         ),
         {
             "finish": ("black", "white", "silver", "gold", "navy", "graphite"),
-            "plug": ("type c", "micro head", "lightning tip", "barrel pin"),
+            "plug": ("type c", "micro head", "magnetic tip", "barrel pin"),
         },
         ("home offices", "commuting", "gaming nights", "video calls", "road trips", "classrooms"),
         35.0,
