@@ -33,7 +33,8 @@ def emoji() -> str:
     tag = r"[\U000E0020-\U000E007E]+\U000E007F"
     key = rf"[0-9#*]{extended}\uFE0F?\u20E3{extended}"
     flag = r"(?:\p{WB=Regional_Indicator}[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*){2}"
-    return rf"{one}(?:{tag}|(?:\u200D{one})*)|{key}|{flag}"
+    joined = rf"(?:(?:\u200D|(?<=\u200D)){one})*"  # what is before may have taken the joiner already
+    return rf"{one}(?:{tag}|{joined})|{key}|{flag}"
 
 
 def _class(ranges: str) -> str:

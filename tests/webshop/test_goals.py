@@ -1,0 +1,126 @@
+import itertools
+import json
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_r1_envs.webshop.data import Goal
+from agent_r1_envs.webshop.goals import WeightedSampler, combination, combinations, split_ranges, synthetic_weights
+from agent_r1_envs.webshop.loading import open_catalogue
+from tests.data import real_data
+from tests.helpers.webshop_files import product, write
+
+OPTIONS = st.dictionaries(st.sampled_from("size color style".split()), st.lists(st.sampled_from("abcd"), max_size=4))
+
+
+def plain(goal: Goal) -> dict[str, Any]:
+    """Return a goal as the original has it."""
+    values = {name: getattr(goal, name) for name in Goal.__slots__ if name != "id"}
+    options = goal.goal_options
+    return values | {
+        "attributes": list(goal.attributes),
+        "goal_options": list(options) if isinstance(options, tuple) else dict(options),
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        ("hostile", "hostile_goals_preseed7.json", "synthetic"),
+        ("hostile", "hostile_goals_human_preseed7.json", "human"),
+        (".", "real1k_goals_preseed7.json", "synthetic"),
+    ],
+)
+def test_goals_and_hidden_prices_are_the_originals(data: str, name: str, kind: Any) -> None:
+    folder = real_data("webshop")
+    golden = json.loads((folder / "golden" / name).read_text())
+    random.seed(1)
+    before = random.getstate()
+    catalogue = open_catalogue(folder / data, catalogue_seed=7, nouns="fallback", store="memory")
+    goals = list(catalogue.goals(kind))
+    assert [json.dumps(plain(goal)) for goal in goals] == [json.dumps(_ordered(goal)) for goal in golden["goals"]]
+    assert {catalogue.product(place).asin: catalogue.hidden_price(place) for place in range(len(catalogue))} == (
+        golden["prices"]
+    )
+    assert len({goal.id for goal in goals}) == len(goals)
+    assert random.getstate() == before
+
+
+def _ordered(goal: dict[str, Any]) -> dict[str, Any]:
+    return {name: float(goal[name]) if name in ("price_upper", "weight") else goal[name] for name in goal}
+
+
+def test_a_seed_changes_prices_and_nothing_else() -> None:
+    first, second = (open_catalogue(catalogue_seed=seed).goals("human") for seed in (1, 2))
+    assert [goal.id for goal in first] == [goal.id for goal in second]
+    assert [goal.price_upper for goal in first] != [goal.price_upper for goal in second]
+    again = open_catalogue(catalogue_seed=1).goals("human")
+    assert list(again) == list(first)
+
+
+@given(OPTIONS)
+def test_combinations_are_those_of_itertools(options: dict[str, list[str]]) -> None:
+    names = sorted(options)
+    expected = [dict(zip(names, values, strict=True)) for values in itertools.product(*(options[n] for n in names))]
+    found = [combination(options, number) for number in range(combinations(options))]
+    assert [list(chosen.items()) for chosen in found] == [list(chosen.items()) for chosen in expected]
+
+
+@given(st.lists(st.tuples(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), st.integers(0, 3)), max_size=6))
+def test_weights_are_the_mean_rarity_of_the_attributes(sources: list[tuple[list[str], int]]) -> None:
+    goals = [attributes for attributes, count in sources for _ in range(count)]
+    counted: dict[str, int] = defaultdict(int)
+    for attribute in itertools.chain.from_iterable(goals):
+        counted[attribute] += 1
+    expected = [sum(1.0 / counted[one] for one in attributes) / len(attributes) for attributes in goals]
+    weights = synthetic_weights(sources)
+    assert np.repeat(weights, [count for _, count in sources]).tolist() == expected
+
+
+def test_a_product_without_a_way_to_choose_has_no_synthetic_goal(tmp_path: Path) -> None:
+    entry = {"attributes": ["a"], "instruction": "x", "instruction_attributes": ["a"]}
+    rows = [product("B1", customization_options={"Size": []}), product("B2", customization_options=None)]
+    folder = write(tmp_path, rows, {"B1": entry, "B2": entry}, {"B2": [{**entry, "instruction_options": []}] * 2})
+    catalogue = open_catalogue(folder, nouns="fallback", store="memory")
+    assert [goal.id for goal in catalogue.goals("synthetic")] == ["synthetic-B2-0"]
+    assert sorted(goal.id for goal in catalogue.goals("human")) == ["human-B2-0", "human-B2-1"]
+    with pytest.raises(ValueError, match="human, synthetic"):
+        catalogue.goals("robot")  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 20_000))
+def test_splits_are_disjoint_and_cover_everything(total: int) -> None:
+    ranges = split_ranges(total)
+    assert sorted([*ranges["test"], *ranges["eval"], *ranges["train"]]) == list(ranges["all"]) == list(range(total))
+    if total >= 3000:
+        assert (ranges["test"], ranges["eval"]) == (range(500), range(500, 1500))
+    if total >= 3:
+        assert all(map(len, ranges.values()))
+
+
+def test_an_unknown_split_is_named() -> None:
+    with pytest.raises(ValueError, match="test, eval, train, all; got 'dev'"):
+        open_catalogue().goals("human").places("dev")
+
+
+def test_weights_decide_how_often_a_goal_is_drawn() -> None:
+    rng = random.Random(0)
+    for original, expected in ((False, [1, 1, 2, 4]), (True, [0, 1, 1, 6])):
+        sampler = WeightedSampler([1.0, 1.0, 2.0, 4.0], original=original)
+        drawn = Counter(sampler.draw(rng.random()) for _ in range(16_000))
+        assert [round(drawn[place] / 2000) for place in range(4)] == expected
+
+
+def test_the_original_never_draws_the_first_goal() -> None:
+    sampler = WeightedSampler([1.0] * 4, original=True)
+    assert [sampler.draw(fraction / 4) for fraction in range(4)] == [1, 2, 3, 3]
+    assert WeightedSampler([1.0] * 4).draw(0.0) == 0
+    assert WeightedSampler([1.0] * 4).draw(np.nextafter(1.0, 0.0)) == 3
+    with pytest.raises(ValueError, match="positive sum"):
+        WeightedSampler([0.0])
