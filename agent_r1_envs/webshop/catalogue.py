@@ -155,8 +155,14 @@ class Catalogue:
             instruction, number = decode_instruction(self._record("human", source))
             return human_goal(self.product(int(products[source])), instruction, number, caps[source])
 
-        one_each = np.arange(1, len(products) + 1)
-        return GoalList(self._arrays["human_order"], one_each, np.ones(len(products)), make, self._labels("human"))
+        def find(id: str) -> int | None:
+            for source in self._sources_of("human", id):
+                if make(source, 0).id == id:
+                    return source
+            return None
+
+        ends, weights = np.arange(1, len(products) + 1), np.ones(len(products))
+        return GoalList(self._arrays["human_order"], ends, weights, make, find, self._labels("human"))
 
     def _synthetic_goals(self) -> GoalList:
         products, weights = self._arrays["synthetic_products"], self._arrays["synthetic_weights"]
@@ -168,7 +174,24 @@ class Catalogue:
             return synthetic_goal(product, instruction, number, caps[source], float(weights[source]))
 
         order, ends = self._arrays["synthetic_order"], self._arrays["synthetic_ends"]
-        return GoalList(order, ends, weights, make, self._labels("synthetic"))
+
+        def find(id: str) -> int | None:
+            number = id.rpartition("-")[2]
+            for source in self._sources_of("synthetic", id):
+                begin = int(ends[source - 1]) if source else 0
+                if number.isdecimal() and int(number) < ends[source] - begin and make(source, int(number)).id == id:
+                    return begin + int(number)
+            return None
+
+        return GoalList(order, ends, weights, make, find, self._labels("synthetic"))
+
+    def _sources_of(self, kind: GoalKind, id: str) -> range:
+        """Return the sources of goals of the product that an id ``<kind>-<asin>-<number>`` names."""
+        position = self._asins.get(id.partition("-")[2].rpartition("-")[0])
+        products = self._arrays[f"{kind}_products"]
+        if position is None:
+            return range(0)
+        return range(*(int(np.searchsorted(products, position, side=side)) for side in ("left", "right")))
 
     def _labels(self, kind: GoalKind) -> list[str] | None:
         if not self._labelled:

@@ -5,10 +5,8 @@ with a synthetic instruction, which stands for a goal for every combination of t
 on nothing but the number of goals; the price caps depend on the seed of the catalogue.
 """
 
-from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from math import prod
 from random import Random
 from typing import Final, Literal, overload
@@ -111,6 +109,7 @@ class GoalList(Sequence[Goal]):
         ends: int64 of shape ``[sources]``; how many goals the sources up to this one have.
         weights: float64 of shape ``[sources]``; the weight of each goal of a source.
         make: Makes goal ``i`` of a source.
+        find: The number of the goal that has an id, None if there is none.
         labels: The split that each source names, if they do.
     """
 
@@ -120,9 +119,10 @@ class GoalList(Sequence[Goal]):
         ends: npt.NDArray[np.int64],
         weights: npt.NDArray[np.float64],
         make: Callable[[int, int], Goal],
+        find: Callable[[str], int | None],
         labels: Sequence[str] | None,
     ) -> None:
-        self._order, self._ends, self._weights, self._make = order, ends, weights, make
+        self._order, self._ends, self._weights, self._make, self._find = order, ends, weights, make, find
         self._labels = labels
 
     def __len__(self) -> int:
@@ -140,7 +140,12 @@ class GoalList(Sequence[Goal]):
         source = int(np.searchsorted(self._ends, number, side="right"))
         return self._make(source, number - (int(self._ends[source - 1]) if source else 0))
 
-    def places(self, split: str) -> Sequence[int]:
+    def place_of(self, id: str) -> int | None:
+        """Return the place of the goal that has an id, None if there is none."""
+        number = self._find(id)
+        return None if number is None else int(np.flatnonzero(self._order == number)[0])
+
+    def places(self, split: str) -> range | list[int]:
         """Return the places of a split's goals, ascending; see :func:`split_ranges` for where the splits lie.
 
         Raises:
@@ -188,7 +193,7 @@ class WeightedSampler:
     """
 
     def __init__(self, weights: Sequence[float] | npt.NDArray[np.float64], *, original: bool = False) -> None:
-        self._sums = list(accumulate(map(float, weights), initial=0.0))
+        self._sums = np.concatenate(([0.0], np.cumsum(weights)))
         self._original = original
         if self._sums[-1] <= 0:
             raise ValueError("the weights must have a positive sum")
@@ -199,5 +204,5 @@ class WeightedSampler:
         The original looks the number up among the sums with a zero in front, but does not take that zero off the
         place again: every place is one too high, and the last one, which would be past the end, counts as the last.
         """
-        place = bisect(self._sums, fraction * self._sums[-1])
+        place = int(np.searchsorted(self._sums, fraction * self._sums[-1], side="right"))
         return min(place if self._original else place - 1, len(self._sums) - 2)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
 from agent_r1_envs.cache import make_once
-from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.webshop.catalogue import Catalogue
-from agent_r1_envs.webshop.data import Goal
-from agent_r1_envs.webshop.goals import GoalKind, GoalList, WeightedSampler
+from agent_r1_envs.webshop.goal_tasks import GoalTasks
+from agent_r1_envs.webshop.goals import GoalKind, WeightedSampler
 from agent_r1_envs.webshop.reward import Judge, RewardKind
 from agent_r1_envs.webshop.rules import Rules
 from agent_r1_envs.webshop.shop import Shop
@@ -25,10 +23,9 @@ class Panel:
     """The goals of a split.
 
     Args:
-        goals: All goals of a kind.
-        kind: The kind.
+        catalogue: The catalogue.
+        kind: The kind of the goals.
         split: The split.
-        dataset: Name of the data.
 
     Attributes:
         kind: The kind.
@@ -39,14 +36,11 @@ class Panel:
         ValueError: There is no such split, or it holds no goal.
     """
 
-    def __init__(self, goals: GoalList, kind: GoalKind, split: str, dataset: str) -> None:
+    def __init__(self, catalogue: Catalogue, kind: GoalKind, split: str) -> None:
         self.kind = kind
-        self.places: Sequence[int] = goals.places(split)
-        chosen = [goals[place] for place in self.places]
-        if not chosen:
-            raise ValueError(f"split {split!r} of the {len(goals)} {kind} goals of {dataset!r} holds no goal")
-        self.tasks = TaskSet(chosen, dataset=dataset, split=split, ids=[goal.id for goal in chosen])
-        self._weights = goals.weights()[np.asarray(self.places)]
+        self.tasks = GoalTasks(catalogue, kind, split)
+        self.places = self.tasks.places
+        self._catalogue = catalogue
         self._samplers: dict[tuple[tuple[int, int], bool], WeightedSampler] = {}
 
     def draw(self, fraction: float, shard: tuple[int, int], *, original: bool) -> int:
@@ -60,7 +54,8 @@ class Panel:
         index, count = shard
         sampler = self._samplers.get((shard, original))
         if sampler is None:
-            sampler = WeightedSampler(self._weights[index::count], original=original)
+            weights = self._catalogue.goals(self.kind).weights()[np.asarray(self.places)]
+            sampler = WeightedSampler(weights[index::count], original=original)
             self._samplers[shard, original] = sampler
         return index + count * sampler.draw(fraction)
 
@@ -72,7 +67,7 @@ def load_panel(catalogue: Catalogue, kind: GoalKind, split: str) -> Panel:
         ValueError: There is no such kind or split, or the split holds no goal.
     """
     key = ("webshop panel", catalogue.content_hash, catalogue.seed, kind, split)
-    return make_once(key, lambda: Panel(catalogue.goals(kind), kind, split, catalogue.dataset))
+    return make_once(key, lambda: Panel(catalogue, kind, split))
 
 
 def load_shop(catalogue: Catalogue, rules: Rules, show_attrs: bool) -> Shop:

@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_r1_envs.tasks import TaskSet
+from agent_r1_envs.webshop import goal_tasks
 from agent_r1_envs.webshop.data import Goal
-from agent_r1_envs.webshop.goals import WeightedSampler, combination, combinations, split_ranges, synthetic_weights
+from agent_r1_envs.webshop.goal_tasks import GoalTasks
+from agent_r1_envs.webshop.goals import (
+    KINDS,
+    WeightedSampler,
+    combination,
+    combinations,
+    split_ranges,
+    synthetic_weights,
+)
 from agent_r1_envs.webshop.loading import open_catalogue
 from tests.data import real_data
 from tests.helpers.webshop_files import product, write
@@ -124,3 +134,28 @@ def test_the_original_never_draws_the_first_goal() -> None:
     assert WeightedSampler([1.0] * 4).draw(np.nextafter(1.0, 0.0)) == 3
     with pytest.raises(ValueError, match="positive sum"):
         WeightedSampler([0.0])
+
+
+def test_tasks_of_a_split_are_made_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goal_tasks, "_REMEMBERED", 3)
+    catalogue = open_catalogue()
+    for kind, split in itertools.product(("human", "synthetic"), ("test", "all")):
+        tasks = GoalTasks(catalogue, kind, split)  # type: ignore[arg-type]
+        plain = TaskSet(list(tasks), dataset="synthetic", split=split, ids=list(tasks.ids))
+        assert list(tasks.ids) == [goal.id for goal in tasks] == list(plain.ids) and tasks.ids[-1] == tasks[-1].id
+        assert tasks[3:5] == plain[3:5] and tasks.ids[3:5] == plain.ids[3:5]
+        assert [tasks.index_of(id) for id in plain.ids[::50]] == list(range(0, len(plain), 50))
+        assert len(tasks._made) <= 3
+    hashes = {GoalTasks(catalogue, kind, split).content_hash for kind in KINDS for split in ("test", "eval", "all")}
+    assert len(hashes) == 6
+    assert GoalTasks(open_catalogue(catalogue_seed=1), "human", "test").content_hash not in hashes
+
+
+def test_an_id_of_no_goal_of_the_split_is_named_with_near_ones() -> None:
+    tasks = GoalTasks(open_catalogue(), "human", "test")
+    with pytest.raises(KeyError, match="did you mean 'human-SYN0000000-0'"):
+        tasks.index_of("human-SYN000000-0")
+    other = GoalTasks(open_catalogue(), "human", "train").ids[0]
+    for wrong in (other, "synthetic-SYN0000000-99999", "", "human-SYN0000000-1", "human-SYN0000000-00", "-", "---"):
+        with pytest.raises(KeyError, match="no task"):
+            tasks.index_of(wrong)
