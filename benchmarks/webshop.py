@@ -40,7 +40,7 @@ WRAPPED_US, ENV_MB, BUILD_GB, OPEN_GB = 20.0, 0.2, 8.0, 1.5
 
 
 def steps(data: Path | None) -> bool:
-    options = {"data": str(data), "nouns": "fallback"} if data is not None else {}
+    options: dict[str, Any] = {} if data is None else {"data": str(data), "nouns": "fallback"}
     env = gymnasium.make("AgentR1/WebShop-v0", split="all", max_episode_steps=10_000, **options)
     inner = env.unwrapped
     assert isinstance(inner, WebShopEnv)

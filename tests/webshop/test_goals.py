@@ -153,7 +153,7 @@ def test_tasks_of_a_split_are_made_when_asked_for(monkeypatch: pytest.MonkeyPatc
 
 def test_an_id_of_no_goal_of_the_split_is_named_with_near_ones() -> None:
     tasks = GoalTasks(open_catalogue(), "human", "test")
-    with pytest.raises(KeyError, match="did you mean 'human-SYN0000000-0'"):
+    with pytest.raises(KeyError, match="did you mean .*'human-SYN0000000-0'"):
         tasks.index_of("human-SYN000000-0")
     other = GoalTasks(open_catalogue(), "human", "train").ids[0]
     for wrong in (other, "synthetic-SYN0000000-99999", "", "human-SYN0000000-1", "human-SYN0000000-00", "-", "---"):
