@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.webshop import goal_tasks
 from agent_r1_envs.webshop.data import Goal
@@ -68,10 +69,10 @@ def _ordered(goal: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_seed_changes_prices_and_nothing_else() -> None:
     first, second = (open_catalogue(catalogue_seed=seed).goals("human") for seed in (1, 2))
-    assert [goal.id for goal in first] == [goal.id for goal in second]
-    assert [goal.price_upper for goal in first] != [goal.price_upper for goal in second]
-    again = open_catalogue(catalogue_seed=1).goals("human")
-    assert list(again) == list(first)
+    assert [goal.id for goal in first[:300]] == [goal.id for goal in second[:300]]
+    assert [goal.price_upper for goal in first[:300]] != [goal.price_upper for goal in second[:300]]
+    clear_cache()
+    assert open_catalogue(catalogue_seed=1).goals("human")[:300] == first[:300]
 
 
 @given(OPTIONS)
@@ -139,7 +140,7 @@ def test_the_original_never_draws_the_first_goal() -> None:
 def test_tasks_of_a_split_are_made_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(goal_tasks, "_REMEMBERED", 3)
     catalogue = open_catalogue()
-    for kind, split in itertools.product(("human", "synthetic"), ("test", "all")):
+    for kind, split in (("human", "all"), ("synthetic", "test")):
         tasks = GoalTasks(catalogue, kind, split)  # type: ignore[arg-type]
         plain = TaskSet(list(tasks), dataset="synthetic", split=split, ids=list(tasks.ids))
         assert list(tasks.ids) == [goal.id for goal in tasks] == list(plain.ids) and tasks.ids[-1] == tasks[-1].id
