@@ -79,7 +79,7 @@ def targets(elements: Iterable[Element]) -> dict[str, Element]:
 
 
 def _between_tags(raw: str) -> str | None:
-    """Return the text of a node as the parser has it: one of white space alone is a space, or, with a line break, none."""
+    """Return the text of a node as the parser has it: white space alone is one space or, with a line break, nothing."""
     collapsed = _collapse(raw)
     return None if collapsed in ("", "\n") else collapsed
 

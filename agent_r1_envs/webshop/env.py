@@ -17,14 +17,14 @@ from agent_r1_envs.webshop.data import Goal
 from agent_r1_envs.webshop.elements import Element, Kind
 from agent_r1_envs.webshop.expert import Plan, make_plan, next_action
 from agent_r1_envs.webshop.html import page_html
+from agent_r1_envs.webshop.loading import DEFAULT_SEED, open_catalogue
+from agent_r1_envs.webshop.panels import Sampling, load_judge, load_panel, load_shop
 from agent_r1_envs.webshop.purchase import Purchase
 from agent_r1_envs.webshop.render import SEPARATOR, ansi, plain, rich
 from agent_r1_envs.webshop.reward import RewardKind
 from agent_r1_envs.webshop.rules import ORIGINAL, REVISED, RulesSpec, make_rules
 from agent_r1_envs.webshop.session import Page, Session
 from agent_r1_envs.webshop.shop import Refused
-from agent_r1_envs.webshop.loading import DEFAULT_SEED, open_catalogue
-from agent_r1_envs.webshop.panels import Sampling, load_judge, load_panel, load_shop
 from agent_r1_envs.webshop.views import View
 
 __all__ = ["Observation", "WebShopEnv"]
@@ -111,7 +111,11 @@ class WebShopEnv(AgentEnv[Goal]):
         self.shop = load_shop(self._catalogue, make_rules(rules), show_attrs)
         self.judge = load_judge(self._catalogue, reward)
         super().__init__(
-            self._panel.tasks, order=order, shard=shard, max_length=max_length, render_mode=render_mode  # type: ignore[arg-type]
+            self._panel.tasks,
+            order=order,
+            shard=shard,
+            max_length=max_length,
+            render_mode=render_mode,  # type: ignore[arg-type]
         )
         self._mode = observation
         self._sampling = sampling
@@ -203,10 +207,10 @@ class WebShopEnv(AgentEnv[Goal]):
         return next_action(self._planned(), self.shop, self._session, hits)
 
     def best_purchase(self) -> Purchase:
-        """Return the purchase with the highest score for the goal of the episode; see :mod:`agent_r1_envs.webshop.purchase`."""
+        """Return the purchase with the highest score for the goal of the episode; see ``purchase.py``."""
         return self._planned().purchase
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the page as a person would see it: text, or an HTML document."""
         if self.render_mode == "html":
             return self._html(mark_selected=True)

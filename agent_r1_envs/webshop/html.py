@@ -44,6 +44,7 @@ def page_html(
         mark_selected: Whether selected options are ticked, which the original leaves to a script.
     """
     links = _Links(session, session_id)
+    content: Iterable[str]
     match session.page:
         case Page.INDEX:
             content = _index(instruction, links)

@@ -49,9 +49,7 @@ def index(instruction: str) -> list[Element]:
     return [text("WebShop"), text("Instruction: "), text(instruction), _SEARCH]
 
 
-def results(
-    rows: Sequence[tuple[Element, ...]], number: int, total: int, *, bounded: bool
-) -> list[Element]:
+def results(rows: Sequence[tuple[Element, ...]], number: int, total: int, *, bounded: bool) -> list[Element]:
     """Return a page of results, without its header.
 
     Args:
@@ -120,5 +118,5 @@ def done(asin: str, options: Mapping[str, str], score: float, *, hide_score: boo
 
 
 def options_json(options: Mapping[str, str]) -> str:
-    """Return options as the original's template engine writes them: ASCII, keys sorted, no ``<``, ``>``, ``&``, ``'``."""
+    """Return options as the original's template engine writes them: ASCII, sorted, no ``<``, ``>``, ``&``, ``'``."""
     return json.dumps(dict(options), sort_keys=True).translate(_SCRIPT_SAFE)

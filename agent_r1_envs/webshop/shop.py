@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from agent_r1_envs.retrieval.lucene_words import LuceneEnglish
 from agent_r1_envs.text import echo
 from agent_r1_envs.webshop.actions import clickable, parse_action
 from agent_r1_envs.webshop.elements import Element, Kind
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Refused", "Shop"]
 
 _RANDOM_RESULTS: Final = 50
+_LISTINGS: Final = ("<r>", "<a>", "<c>", "<q>")
+_MOST_TERMS: Final = 1024  # Lucene refuses a query of more
 _CACHED_POSITIONS: Final = 8192
 _SUBS: Final = {name.lower(): name for name in SUB_PAGES}
 
@@ -42,6 +45,7 @@ class Shop:
     def __init__(self, catalogue: Catalogue, rules: Rules, *, show_attrs: bool = False) -> None:
         self.catalogue = catalogue
         self.rules = rules
+        self._analyse = LuceneEnglish()
         self.views = Views(catalogue, rules, show_attrs=show_attrs)
         self.position_of = lru_cache(_CACHED_POSITIONS)(catalogue.position_of)
         """The position of the product with an asin; KeyError if there is none."""
@@ -120,20 +124,21 @@ class Shop:
 
     def _results(self, session: Session, keywords: tuple[str, ...], number: int) -> Session:
         """Show a page of results, which forgets product and options; products listed at random are drawn again."""
-        draws = session.draws
-        if not self.rules.literal_queries:
-            self._check_listing(keywords)
-            draws += keywords[0] == "<r>"
+        self._check_query(keywords)
+        draws = session.draws + (not self.rules.literal_queries and keywords[0] == "<r>")
         return Session(Page.RESULTS, keywords, number, visited=session.visited, draws=draws)
 
-    def _check_listing(self, keywords: tuple[str, ...]) -> None:
-        """Refuse the special queries at which the original crashes."""
-        if keywords[0] == "<r>" and len(self.catalogue) < _RANDOM_RESULTS:
-            raise Refused(f"<r> needs a catalogue of at least {_RANDOM_RESULTS} products")
-        if keywords[0] == "<a>":
-            raise Refused("<a> lists nothing here")
-        if keywords[0] == "<c>" and len(keywords) < 2:
-            raise Refused("<c> needs a category after it")
+    def _check_query(self, keywords: tuple[str, ...]) -> None:
+        """Refuse the queries at which the original crashes."""
+        if not self.rules.literal_queries and keywords[0] in _LISTINGS:
+            if keywords[0] == "<r>" and len(self.catalogue) < _RANDOM_RESULTS:
+                raise Refused(f"<r> needs a catalogue of at least {_RANDOM_RESULTS} products")
+            if keywords[0] == "<a>":
+                raise Refused("<a> lists nothing here")
+            if keywords[0] == "<c>" and len(keywords) < 2:
+                raise Refused("<c> needs a category after it")
+        elif sum(map(len, keywords)) > _MOST_TERMS and len(set(self._analyse(" ".join(keywords)))) > _MOST_TERMS:
+            raise Refused(f"a query has at most {_MOST_TERMS:,} different words")
 
     def _click(self, session: Session, target: Element, name: str, session_id: str) -> Session:
         # Names come before what bears them: in the original an option called "buy now" is the button.

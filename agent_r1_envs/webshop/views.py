@@ -80,9 +80,7 @@ class Views:
     def done(self, session: Session, score: float) -> View:
         """Return the page after the purchase."""
         assert session.page is Page.DONE
-        return self._view(
-            pages.done(session.asin, dict(session.options), score, hide_score=self._rules.hide_score)
-        )
+        return self._view(pages.done(session.asin, dict(session.options), score, hide_score=self._rules.hide_score))
 
     def product(self, position: int) -> Product:
         """Return the product at a position."""

@@ -46,7 +46,9 @@ def test_goals_and_hidden_prices(name: str, make: Callable[[], WebShopEnv]) -> N
         found = {field: getattr(goal, field) for field in wanted}
         assert {**found, "attributes": list(goal.attributes), "goal_options": options} == wanted
     catalogue = env.shop.catalogue
-    assert {asin: catalogue.hidden_price(catalogue.position_of(asin)) for asin in expected["prices"]} == expected["prices"]
+    assert {asin: catalogue.hidden_price(catalogue.position_of(asin)) for asin in expected["prices"]} == expected[
+        "prices"
+    ]
 
 
 def test_html_reads_like_the_original() -> None:

@@ -11,9 +11,9 @@ from tests.helpers.webshop import hostile
 
 WORDS = (
     "lamp", "red", "<r>", "<c>", "<a>", "<q>", "beauty", "garden", "wall", "art", "search_results", "item_page",
-    "item_sub_page", "done", "", " ", "b000000001", "size: small", "color: red", "< prev", "next >", "buy now", "search",
-    "description", "attributes", "set [2]", "28\" x 28\"", "\u0130", "\ufb01", "漢", "\x00", "\x85", "\u2028", "\n", "{}",
-    "'", "/", "http://127.0.0.1:3000/done/", "[SEP]", "None", "%s", "\\u0041", "9" * 40,
+    "item_sub_page", "done", "", " ", "b000000001", "size: small", "color: red", "< prev", "next >", "buy now",
+    "search", "description", "attributes", "set [2]", "28\" x 28\"", "\u0130", "\ufb01", "漢", "\x00", "\x85",
+    "\u2028", "\n", "{}", "'", "/", "http://127.0.0.1:3000/done/", "[SEP]", "None", "%s", "\\u0041", "9" * 40,
 )  # fmt: skip
 
 
@@ -32,7 +32,9 @@ def actions(seed: int, info: list[dict[str, Any]]) -> Iterator[str]:
         elif kind < 0.99:
             yield "".join(rng.choices(("click", "search", "[", "]", *WORDS), k=rng.randrange(8)))
         else:
-            yield rng.choice(("[", "]", "[]", "click[", "search[a", "\ud800", "search[" + "a b " * 9)) * rng.randrange(9000)
+            yield rng.choice(("[", "]", "[]", "click[", "search[a", "\ud800", "search[" + "a b " * 9)) * rng.randrange(
+                9000
+            )
 
 
 @pytest.mark.parametrize(

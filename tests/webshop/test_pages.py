@@ -14,7 +14,9 @@ from agent_r1_envs.webshop.render import ansi, plain, rich
 from agent_r1_envs.webshop.session import Page, Session
 from tests.helpers.webshop import Reader, Strict
 
-ODD = st.text(st.sampled_from("ab &;<>\"'/[]|\\\n\t\r\f\x0b\x1f\x85\xa0\u2028é漢\u200b#x3c") | st.characters(codec="utf-8"))
+ODD = st.text(
+    st.sampled_from("ab &;<>\"'/[]|\\\n\t\r\f\x0b\x1f\x85\xa0\u2028é漢\u200b#x3c") | st.characters(codec="utf-8")
+)
 TEXT = st.sampled_from(["", " ", "\n", " \n ", "\t", "&amp;", "<b>x</b>", "-->", "a\nb", "Buy Now"]) | ODD
 NAMES = st.lists(TEXT, max_size=4)
 VALUES = st.lists(TEXT.map(lambda text: text.strip().lower()), max_size=4).map(tuple)
@@ -51,7 +53,7 @@ def read(body: list[Element], instruction: str, session: Session, product: Produ
     return page.text(), page.available()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(product=PRODUCTS, instruction=TEXT, number=st.integers(-1, 3))
 def test_text_is_what_a_parser_reads(product: Product, instruction: str, number: int) -> None:
     header = pages.header(instruction)
@@ -59,9 +61,7 @@ def test_text_is_what_a_parser_reads(product: Product, instruction: str, number:
         Session(Page.INDEX): [],
         Session(Page.ITEM, ("a", ""), 1, product.asin): pages.item(product, attributes=True, qualified=False),
         Session(Page.RESULTS, ("a",), number): pages.results([pages.row(product)] * 2, number, 2, bounded=False),
-        **{
-            Session(Page.SUB, ("a",), 1, product.asin, name): pages.sub(product, name) for name in pages.SUB_PAGES
-        },
+        **{Session(Page.SUB, ("a",), 1, product.asin, name): pages.sub(product, name) for name in pages.SUB_PAGES},
     }
     for session, body in bodies.items():
         whole = [*header, *body] if body else pages.index(instruction)
@@ -70,7 +70,7 @@ def test_text_is_what_a_parser_reads(product: Product, instruction: str, number:
         assert available == {"has_search_bar": not body, "clickables": list(targets(whole))}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(product=PRODUCTS, options=st.dictionaries(TEXT, TEXT, max_size=3))
 def test_so_it_is_after_the_purchase(product: Product, options: dict[str, str]) -> None:
     session = Session(Page.DONE, ("a",), 1, product.asin.upper(), options=tuple(options.items()))

@@ -114,7 +114,9 @@ def test_the_last_page() -> None:
     buy = (PILLOW, "click[b000000001]", "click[buy now]")
     assert "Your score (min 0.0, max 1.0) [SEP] 0." in play(hostile(), *buy)[0]
     hidden, _ = play(hostile(rules={"hide_score": True}), *buy)
-    assert hidden == "Thank you for shopping with us! [SEP] Purchased [SEP] asin [SEP] B000000001 [SEP] options [SEP] {}"
+    assert (
+        hidden == "Thank you for shopping with us! [SEP] Purchased [SEP] asin [SEP] B000000001 [SEP] options [SEP] {}"
+    )
 
 
 def test_special_queries() -> None:
@@ -131,6 +133,10 @@ def test_special_queries() -> None:
         assert "invalid_action" in play(env, crash)[1]
     assert "invalid_action" in play(hostile(), "search[<r>]")[1], "fewer than 50 products"
     assert "Total results: 0" in play(env, "search[<q> no such]")[0]
+
+    words = [f"lamp{number}" for number in range(1025)]
+    assert "invalid_action" in play(env, f"search[{' '.join(words)}]")[1], "Lucene takes 1,024 terms"
+    assert "invalid_action" not in play(env, f"search[{' '.join(words[:1024])} lamp0]")[1]
 
     literal = real1k(rules={"literal_queries": True})
     listed, info = play(literal, "search[<a> soft]")
@@ -162,7 +168,9 @@ def test_attributes_page() -> None:
     assert "/Attributes/" in env.url
     rich = hostile(show_attrs=True, observation="text_rich")
     observation, _ = play(rich, PILLOW, "click[b000000001]", "click[attributes]")
-    assert observation.endswith(" soft cotton\n machine washable\ngarden\nwall art\nHome & Kitchen \u203a Wall Art \u203a Posters\n")
+    assert observation.endswith(
+        " soft cotton\n machine washable\ngarden\nwall art\nHome & Kitchen \u203a Wall Art \u203a Posters\n"
+    )
 
 
 def test_html_of_the_revised_rules() -> None:

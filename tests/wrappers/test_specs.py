@@ -77,7 +77,9 @@ def test_every_wrapper_records_its_arguments(tmp_path):
         w.ParseTags: (
             text, {"think": "t", "action": "a", "require_think": True, "unclosed": "accept", "instruct": False}
         ),
-        w.ParseToolCalls: (tools, {"schemas": "none", "no_call": "finish", "finish_tool": "answer", "command_tool": "do"}),
+        w.ParseToolCalls: (
+            tools, {"schemas": "none", "no_call": "finish", "finish_tool": "answer", "command_tool": "do"}
+        ),
         w.ParseToolTags: (
             tools, {"tags": {"find": "search"}, "think": None, "unclosed": "accept", "instruct": False}
         ),

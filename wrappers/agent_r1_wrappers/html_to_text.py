@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from bs4.element import NavigableString
 
-_HIDDEN = frozenset(("head", "meta", "script", "style", "template", "title", "[document]"))
+_HIDDEN = frozenset(("head", "meta", "script", "style", "template", "title"))
 _BLANK = " \t\r\n\f"
 
 

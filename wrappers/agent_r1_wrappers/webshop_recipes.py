@@ -47,7 +47,7 @@ You are an expert shopper in the WebShop environment. Your task is to: {{ instru
 
 You have taken {{ turn }} step(s). The last {{ past | length }} observation(s) and action(s) were:
 {% for step in past %}
-[Observation {{ step.number }}: '{{ step.observation }}', Action {{ step.number }}: '{{ step.action }}']
+[Observation {{ step.number }}: {{ step.observation }}, Action {{ step.number }}: '{{ step.action }}']
 {% endfor %}
 {% endif %}
 
