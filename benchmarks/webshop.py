@@ -132,7 +132,8 @@ def store(folder: Path, products: int) -> bool:
         )
     print(
         f"  store on disk {on_disk / 1e9:.2f} GB (full {on_disk * scale / 1e9:.1f});"
-        f" a search by title {queries['search'] * 1e3:.1f} ms (full about {queries['search'] * scale * 1e3:.0f})"
+        f" a search by title {queries['search'] * 1e3:.1f} ms (full about {queries['search'] * scale * 1e3:.0f}),"
+        f" {queries['peak']:.2f} GB resident after 200 of them, pages of the store included"
     )
     return good
 

@@ -108,7 +108,7 @@ def encode_length(length: int) -> int:
     """Return the byte in which Lucene keeps a length (``SmallFloat.intToByte4``).
 
     >>> [decode_length(encode_length(n)) for n in (7, 39, 40, 41, 50, 1000)]
-    [7, 39, 40, 40, 48, 984]
+    [7, 39, 40, 40, 50, 984]
     """
     if length < _FREE:
         return length

@@ -68,6 +68,9 @@ class Catalogue:
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} products, dataset={self.dataset!r}, seed={self.seed})"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Catalogue:
+        return self  # nothing in it changes
+
     # Products
 
     def product(self, key: int | str) -> Product:

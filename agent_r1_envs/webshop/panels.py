@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class Panel:
         self.places = self.tasks.places
         self._catalogue = catalogue
         self._samplers: dict[tuple[tuple[int, int], bool], WeightedSampler] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
+        return self  # nothing in it changes
 
     def draw(self, fraction: float, shard: tuple[int, int], *, original: bool) -> int:
         """Return the position in the split that a number from [0, 1) falls on, by weight.
