@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent_r1_envs.webshop.colours import normalise_colour
 from agent_r1_envs.webshop.data import Goal
@@ -59,6 +59,9 @@ class Judge:
         self._catalogue = catalogue
         self._offer = lru_cache(_CACHED_PRODUCTS)(self._make_offer)
         self._wishes: dict[str, tuple[Goal, _Wish]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
+        return self  # it has no state but what it remembers
 
     def score(self, goal: Goal, position: int, options: Mapping[str, str]) -> tuple[float, dict[str, float]]:
         """Return the score of a purchase, from 0 to 1, and its components.

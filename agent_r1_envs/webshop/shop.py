@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent_r1_envs.retrieval.lucene_words import LuceneEnglish
 from agent_r1_envs.text import echo
@@ -49,6 +49,9 @@ class Shop:
         self.views = Views(catalogue, rules, show_attrs=show_attrs)
         self.position_of = lru_cache(_CACHED_POSITIONS)(catalogue.position_of)
         """The position of the product with an asin; KeyError if there is none."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
+        return self  # it has no state
 
     def view(self, session: Session, hits: Sequence[int], score: float) -> View:
         """Return the page of a session.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent_r1_envs.webshop import pages
 from agent_r1_envs.webshop.actions import QUERY_PLACEHOLDER, admissible
@@ -43,6 +43,9 @@ class View:
     keys: tuple[str, ...]
     commands: tuple[str, ...]
     search_bar: bool = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> View:
+        return self  # nothing in it changes
 
 
 class Views:
