@@ -11,9 +11,9 @@ _REVISED: Final = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.DOTALL | re.
 
 
 def parse_action(action: str, *, nested_brackets: bool = False) -> tuple[str, str] | None:
-    """Split an action into name and lower-cased argument; None if it has not this form.
+    r"""Split an action into name and lower-cased argument; None if it has not this form.
 
-    The original matches ``(.+)\\[(.+)\\]`` at the start, so what counts is the first line, its last ``]`` and the last
+    The original matches ``(.+)\[(.+)\]`` at the start, so what counts is the first line, its last ``]`` and the last
     ``[`` with something in between; anything may follow. The same is found here without a regular expression, which
     would need time in the square of the length of ``[[[[...``.
 
