@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.hotpotqa.loading import resolve
+from agent_r1_envs.files import cache_folder, resolve
 from agent_r1_envs.webshop.catalogue import Catalogue
 from agent_r1_envs.webshop.nouns import find_tagger
 from agent_r1_envs.webshop.sources import Sources, find_sources
@@ -117,7 +116,7 @@ def _open(
     if store == "memory":
         build = lambda: build_in_memory(Rows.of(sources), **options)  # noqa: E731
     else:
-        folder = _cache() / f"webshop-{key[:32]}" if store is None else Path(store)
+        folder = cache_folder() / f"webshop-{key[:32]}" if store is None else Path(store)
         build = lambda: _built(sources, folder, key, options)  # noqa: E731
         key = f"{key} {folder}"
     return key, *make_once(("webshop store", key), build)
@@ -155,10 +154,3 @@ def _locked(folder: Path) -> Iterator[None]:
             return
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _cache() -> Path:
-    root = os.environ.get("AGENT_R1_CACHE")
-    if root:
-        return Path(root).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-r1"

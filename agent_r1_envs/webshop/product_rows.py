@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agent_r1_envs.hotpotqa.fields import Row
+from agent_r1_envs.files import Row
 from agent_r1_envs.webshop.data import Product
 from agent_r1_envs.webshop.prices import parse_pricing
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.hotpotqa.fields import Row, found
-from agent_r1_envs.hotpotqa.json_list import ListReader
-from agent_r1_envs.hotpotqa.loading import resolve
+from agent_r1_envs.files import Row, found, resolve, sha256
 
 # What the files of a folder are called; the first match wins, so the full catalogue goes before the thousand.
 _PATTERNS: Final = {
@@ -55,7 +53,7 @@ class Sources:
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file."""
         named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _sha256(path) for name, path in named.items() if path is not None}
+        return {name: sha256(path) for name, path in named.items() if path is not None}
 
 
 def find_sources(data: str | Path | Mapping[str, str], nouns: str | Path | None = None) -> Sources:
@@ -83,21 +81,6 @@ def find_sources(data: str | Path | Mapping[str, str], nouns: str | Path | None 
     if products is None:
         raise DataError(f"{path}: expected one of {', '.join(_PATTERNS['products'])}, found none")
     return Sources(products, **files, nouns=noun_file)
-
-
-def iter_products(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the numbered rows of a file of products without holding all of them.
-
-    Raises:
-        DataError: The file is no JSON list; the message names the row.
-    """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            yield from enumerate(ListReader(path, file))
-    except OSError as error:
-        raise DataError(f"{path}: cannot read the file: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {error.start}") from None
 
 
 class ByAsin:
@@ -151,8 +134,3 @@ def _read_object(path: Path) -> Mapping[str, Any]:
 def _matches(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
     for pattern in patterns:
         yield from sorted(folder.glob(pattern))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import sha256
 
 FORMAT: Final = "agent-r1-webshop"
 VERSION: Final = 2
@@ -96,12 +97,11 @@ def _sha(array: npt.NDArray[Any]) -> str:
 
 
 def _entry(path: Path, dtype: str, shape: list[int]) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return _described(dtype, shape, hashlib.file_digest(file, "sha256").hexdigest())
+    return _described(dtype, shape, sha256(path))
 
 
-def _described(dtype: str, shape: list[int], sha256: str) -> dict[str, Any]:
-    return {"dtype": dtype, "shape": shape, "sha256": sha256}
+def _described(dtype: str, shape: list[int], digest: str) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "sha256": digest}
 
 
 def _combine(entries: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Literal
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.hotpotqa.fields import Row, found
+from agent_r1_envs.files import Row, found, json_list
 from agent_r1_envs.webshop.nouns import fallback_nouns, find_tagger, spacy_nouns
 from agent_r1_envs.webshop.product_rows import (
     NO_ATTRIBUTES,
@@ -20,7 +20,7 @@ from agent_r1_envs.webshop.product_rows import (
     read_product,
     read_synthetic,
 )
-from agent_r1_envs.webshop.sources import ByAsin, Sources, iter_products
+from agent_r1_envs.webshop.sources import ByAsin, Sources
 from agent_r1_envs.webshop.store import Facts
 from agent_r1_envs.webshop.store_build import StoreBuilder, Tagger
 
@@ -52,7 +52,7 @@ class Rows:
         """Return the rows of files; those of products are read on the way."""
         return cls(
             sources.products,
-            iter_products(sources.products),
+            json_list(sources.products),
             ByAsin(sources.attributes),
             ByAsin(sources.human),
             None if sources.nouns is None else ByAsin(sources.nouns),
