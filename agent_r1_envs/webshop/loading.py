@@ -1,6 +1,7 @@
 """Opens catalogues: builds a store when a catalogue is opened for the first time, and maps it from then on."""
 
 import contextlib
+import glob
 import io
 import shutil
 import tempfile
@@ -124,33 +125,46 @@ def _open(
 
 def _built(sources: Sources, folder: Path, key: str, options: dict[str, Any]) -> _Store:
     """Open the store in a folder, after building it if it is not there yet or of other files."""
+    store = _current(folder, key)  # no lock to open one, so that a folder that may only be read will do
+    if store is not None:
+        return store
+    if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: expected a store or an empty folder; give store= a folder of its own")
     with _locked(folder):
-        if not _is_current(folder, key):
+        store = _current(folder, key)
+        if store is None:
             facts = {"key": key, "sources": sources.hashes()}
             build_in_folder(Rows.of(sources), folder, more_facts=facts, **options)
-    return open_store(folder)
+            store = open_store(folder)
+    return store
 
 
-def _is_current(folder: Path, key: str) -> bool:
-    if not (folder / MANIFEST).is_file():
-        if folder.exists() and any(folder.iterdir()):
-            raise DataError(f"{folder}: expected a store or an empty folder; give store= a folder of its own")
-        return False
+def _current(folder: Path, key: str) -> _Store | None:
+    """Open the store in a folder if it is whole and has this key."""
     try:
-        return open_store(folder)[1].get("key") == key
+        arrays, facts = open_store(folder)
     except DataError:
-        return False
+        return None
+    return (arrays, facts) if facts.get("key") == key else None
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time build a store; the others find it when they get here."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.lock").open("w") as file:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = (folder.parent / f"{folder.name}.lock").open("w")
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot build a store here: {error}; store= can name another folder, or be 'memory'"
+        ) from error
+    with lock as file:
         try:
             import fcntl
         except ImportError:  # not on Windows: two builders do the work twice, and the last one stays
             yield
             return
         fcntl.flock(file, fcntl.LOCK_EX)
+        for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)  # by a builder that was killed: there is no other one now
         yield

@@ -9,7 +9,7 @@ from agent_r1_envs.webshop.data import Product
 from agent_r1_envs.webshop.prices import parse_pricing
 
 NO_ATTRIBUTES: Final = ("DUMMY_ATTR",)
-"""The attributes of a product that the attributes' file does not know."""
+"""The attributes of a product for which the attributes' file has none."""
 
 _LONGEST_ASIN: Final = 10
 
@@ -79,8 +79,8 @@ def document(product: Product) -> str:
 
 
 def read_attributes(entry: Row) -> tuple[str, ...]:
-    """Read the attributes of a product."""
-    return tuple(entry.strings("attributes"))
+    """Read the attributes of a product; an entry without any is like none, an empty list is not."""
+    return tuple(entry.strings("attributes")) if "attributes" in entry.values else NO_ATTRIBUTES
 
 
 def read_synthetic(entry: Row) -> Instruction | None:

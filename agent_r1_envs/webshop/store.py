@@ -16,11 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import sha256
+from agent_r1_envs.files import found, sha256
 
 FORMAT: Final = "agent-r1-webshop"
 VERSION: Final = 2
 MANIFEST: Final = "manifest.json"
+
+_FIELDS: Final = {
+    "dataset": str,
+    "products": int,
+    "documents": int,
+    "labelled": bool,
+    "noun_source": str,
+    "noun_model": str,
+    "skipped": list,
+    "content_hash": str,
+    "arrays": dict,
+}
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Facts = dict[str, Any]
@@ -82,6 +94,11 @@ def read_manifest(folder: Path) -> Facts:
         _damaged(path, f'field format: expected "{FORMAT}"')
     if manifest.get("version") != VERSION:
         _damaged(path, f"field version: expected {VERSION}, found {manifest.get('version')!r}")
+    for field, kind in _FIELDS.items():
+        if not isinstance(manifest.get(field), kind):
+            _damaged(path, f"field {field}: expected {kind.__name__}, found {found(manifest.get(field))}")
+    if _combine(manifest["arrays"]) != manifest["content_hash"]:
+        _damaged(path, "field arrays: it is not what was written (content_hash differs)")
     return manifest
 
 

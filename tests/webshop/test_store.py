@@ -112,6 +112,56 @@ def test_processes_that_start_together_build_one_store(data: str, tmp_path: Path
     shutil.rmtree(tmp_path / "store")
 
 
+def test_a_builder_that_was_killed_leaves_no_store_and_no_rubbish(data: str, tmp_path: Path) -> None:
+    code = (
+        "import os, sys; import agent_r1_envs.webshop.loading as loading; "
+        "loading.write_store = lambda *_: os.kill(os.getpid(), 9); "
+        "loading.open_catalogue(sys.argv[1], store=sys.argv[2], nouns='fallback')"
+    )
+    store = tmp_path / "a [store]"
+    killed = subprocess.run([sys.executable, "-c", code, data, str(store)], timeout=60, check=False)
+    assert killed.returncode == -9 and not store.exists() and list(tmp_path.glob("*.tmp"))
+    assert len(open_catalogue(data, store=store, nouns="fallback")) == 60
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a [store]", "a [store].lock"]
+
+
+def test_a_store_that_is_there_is_opened_where_nothing_can_be_written(data: str, tmp_path: Path) -> None:
+    built = open_catalogue(data, store=tmp_path / "store", nouns="fallback")
+    clear_cache()
+    (tmp_path / "store.lock").unlink()
+    (tmp_path / "store.lock").mkdir()  # which keeps out root too, who may write everywhere else
+    assert open_catalogue(data, store=tmp_path / "store", nouns="fallback").content_hash == built.content_hash
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "store", tmp_path / "other"):
+        (tmp_path / "other.lock").mkdir(exist_ok=True)
+        with pytest.raises(DataError, match=f"{place}: cannot build a store here.*'memory'"):
+            open_catalogue(data, store=place, nouns="fallback")
+    with pytest.raises(DataError, match="file: expected a store or an empty folder"):
+        open_catalogue(data, store=tmp_path / "file", nouns="fallback")
+
+
+def test_every_damage_of_a_manifest_is_found(data: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    open_catalogue(data, store=store, nouns="fallback")
+    manifest = json.loads((store / MANIFEST).read_text())
+    arrays = manifest["arrays"]
+    fields = ("dataset", "products", "documents", "labelled", "noun_source", "noun_model", "skipped", "arrays")
+    damaged = [{name: value for name, value in manifest.items() if name != field} for field in fields]
+    damaged += [{**manifest, field: value} for field in fields for value in (None, 7.5)]
+    damaged += [{**manifest, "arrays": {name: entry for name, entry in arrays.items() if name != "prices"}}]
+    damaged += [{**manifest, "arrays": {**arrays, "prices": entry}} for entry in (None, {}, {"dtype": "x"})]
+    for facts in damaged:
+        clear_cache()
+        (store / MANIFEST).write_text(json.dumps(facts))
+        with pytest.raises(DataError, match="manifest.json: the store is damaged: field"):
+            open_catalogue(store)
+    for text in ("", "[", "[]", "7", '{"format": "agent-r1-webshop"', "\udcff"):
+        (store / MANIFEST).write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match="manifest.json: the store is damaged"):
+            open_catalogue(store)
+    assert len(open_catalogue(data, store=store, nouns="fallback")) == 60
+
+
 def test_products_by_place_and_id(data: str) -> None:
     catalogue = open_catalogue(data, store="memory", nouns="fallback")
     assert all(catalogue.position_of(catalogue.product(place).asin) == place for place in range(len(catalogue)))

@@ -60,6 +60,9 @@ def test_a_product(tmp_path: Path) -> None:
     assert (found.options, found.option_images) == ({"size": ("small",)}, {"small": "s.png"})  # the last group wins
     assert found.attributes == ()
     assert load(tmp_path / "none", [row]).product(0).attributes == ("DUMMY_ATTR",)
+    without = {"B000000001": {"instruction": "buy it", "instruction_attributes": ["x"]}}
+    catalogue = load(tmp_path / "without", [row], without)
+    assert catalogue.product(0).attributes == ("DUMMY_ATTR",) and len(catalogue.goals("synthetic")) == 1
 
 
 def test_lone_surrogates_survive(tmp_path: Path) -> None:
@@ -70,7 +73,7 @@ def test_damage_in_the_other_files_is_named(tmp_path: Path) -> None:
     for number, (attributes, human, complaint) in enumerate(
         [
             ({"B000000001": []}, None, "attributes.json.*B000000001"),
-            ({"B000000001": {}}, None, "attributes.json.*attributes"),
+            ({"B000000001": {"attributes": None}}, None, "attributes.json.*attributes"),
             ({"B000000001": {"attributes": [], "instruction": "x"}}, None, "instruction_attributes"),
             (
                 {"B000000001": {"attributes": [], "instruction": "x", "instruction_attributes": []}},
