@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from random import Random
 from typing import Any, Final
@@ -112,9 +112,13 @@ class Catalogue:
 
     # Search
 
-    def search(self, words: list[str]) -> list[int]:
+    def search(self, words: Sequence[str]) -> list[int]:
         """Return the positions of the best :data:`RESULTS` products for the words of a query, best first."""
         return self._index.search(" ".join(words), RESULTS).tolist()
+
+    def terms(self, words: Sequence[str]) -> list[str]:
+        """Return the terms that are looked up for the words of a query."""
+        return self._index.analyse(" ".join(words))
 
     def by_category(self, category: str) -> list[int]:
         """Return the positions of all products of a category, in order."""

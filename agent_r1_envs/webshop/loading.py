@@ -3,8 +3,8 @@
 import contextlib
 import glob
 import io
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -81,8 +81,8 @@ def build_in_folder(rows: Rows, folder: Path, *, more_facts: Facts, **options: A
         more_facts: JSON data for the manifest.
         options: See :func:`~agent_r1_envs.webshop.store_fill.build_store`.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".tmp", dir=folder.parent))
+    scratch = folder.parent / f"{folder.name}.{secrets.token_hex(8)}.tmp"
+    scratch.mkdir(parents=True)  # not by tempfile, whose folders no other user can open
     try:
         with (scratch / "products_blob.bin").open("wb") as products:
             arrays, facts = build_store(rows, products, **options)
@@ -130,13 +130,18 @@ def _built(sources: Sources, folder: Path, key: str, options: dict[str, Any]) ->
         return store
     if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: expected a store or an empty folder; give store= a folder of its own")
-    with _locked(folder):
-        store = _current(folder, key)
-        if store is None:
-            facts = {"key": key, "sources": sources.hashes()}
-            build_in_folder(Rows.of(sources), folder, more_facts=facts, **options)
-            store = open_store(folder)
-    return store
+    try:
+        with _locked(folder):
+            store = _current(folder, key)
+            if store is None:
+                facts = {"key": key, "sources": sources.hashes()}
+                build_in_folder(Rows.of(sources), folder, more_facts=facts, **options)
+                store = open_store(folder)
+            return store
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot build a store here: {error}; store= can name another folder, or be 'memory'"
+        ) from error
 
 
 def _current(folder: Path, key: str) -> _Store | None:
@@ -151,14 +156,8 @@ def _current(folder: Path, key: str) -> _Store | None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time build a store; the others find it when they get here."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = (folder.parent / f"{folder.name}.lock").open("w")
-    except OSError as error:
-        raise DataError(
-            f"{folder}: cannot build a store here: {error}; store= can name another folder, or be 'memory'"
-        ) from error
-    with lock as file:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as file:
         try:
             import fcntl
         except ImportError:  # not on Windows: two builders do the work twice, and the last one stays

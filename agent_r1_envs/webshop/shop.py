@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_r1_envs.retrieval.lucene_words import LuceneEnglish
 from agent_r1_envs.text import echo
 from agent_r1_envs.webshop.actions import clickable, parse_action
 from agent_r1_envs.webshop.elements import Element, Kind
@@ -45,7 +44,6 @@ class Shop:
     def __init__(self, catalogue: Catalogue, rules: Rules, *, show_attrs: bool = False) -> None:
         self.catalogue = catalogue
         self.rules = rules
-        self._analyse = LuceneEnglish()
         self.views = Views(catalogue, rules, show_attrs=show_attrs)
         self.position_of = lru_cache(_CACHED_POSITIONS)(catalogue.position_of)
         """The position of the product with an asin; KeyError if there is none."""
@@ -89,7 +87,7 @@ class Shop:
                 return self.catalogue.by_category(words[1].strip())
             if words[0] == "<q>":
                 return self.catalogue.by_query(" ".join(words[1:]).strip())
-        return self.catalogue.search(list(words))
+        return self.catalogue.search(words)
 
     def act(self, session: Session, view: View, action: str, session_id: str) -> Session:
         """Return the session after an action.
@@ -140,7 +138,7 @@ class Shop:
                 raise Refused("<a> lists nothing here")
             if keywords[0] == "<c>" and len(keywords) < 2:
                 raise Refused("<c> needs a category after it")
-        elif sum(map(len, keywords)) > _MOST_TERMS and len(set(self._analyse(" ".join(keywords)))) > _MOST_TERMS:
+        elif sum(map(len, keywords)) > _MOST_TERMS and len(set(self.catalogue.terms(keywords))) > _MOST_TERMS:
             raise Refused(f"a query has at most {_MOST_TERMS:,} different words")
 
     def _click(self, session: Session, target: Element, name: str, session_id: str) -> Session:

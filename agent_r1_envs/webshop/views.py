@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agent_r1_envs.webshop import pages
 from agent_r1_envs.webshop.actions import QUERY_PLACEHOLDER, admissible
-from agent_r1_envs.webshop.data import Product
 from agent_r1_envs.webshop.elements import Element, targets
 from agent_r1_envs.webshop.render import plain
 from agent_r1_envs.webshop.rules import Rules
@@ -63,7 +62,8 @@ class Views:
         self._show_attrs = show_attrs
         self.item = lru_cache(_CACHED_PRODUCTS)(self._item)
         """The page of the product at a position."""
-        self._sub = lru_cache(_CACHED_PRODUCTS)(self._make_sub)
+        self.sub = lru_cache(_CACHED_PRODUCTS)(self._sub)
+        """A sub-page of the product at a position, by its name."""
         self._row = lru_cache(_CACHED_ROWS)(self._make_row)
 
     def index(self) -> View:
@@ -76,25 +76,17 @@ class Views:
         rows = [self._row(position) for position in positions]
         return self._view(pages.results(rows, number, total, bounded=self._rules.bounded_pages))
 
-    def sub(self, position: int, name: str) -> View:
-        """Return a sub-page of the product at a position."""
-        return self._sub(position, name)
-
     def done(self, session: Session, score: float) -> View:
         """Return the page after the purchase."""
         assert session.page is Page.DONE
         return self._view(pages.done(session.asin, dict(session.options), score, hide_score=self._rules.hide_score))
-
-    def product(self, position: int) -> Product:
-        """Return the product at a position."""
-        return self._catalogue.product(position)
 
     def _item(self, position: int) -> View:
         product = self._catalogue.product(position)
         qualified = self._rules.qualified_options
         return self._view(pages.item(product, attributes=self._show_attrs, qualified=qualified))
 
-    def _make_sub(self, position: int, name: str) -> View:
+    def _sub(self, position: int, name: str) -> View:
         return self._view(pages.sub(self._catalogue.product(position), name))
 
     def _make_row(self, position: int) -> tuple[Element, ...]:

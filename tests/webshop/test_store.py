@@ -1,5 +1,4 @@
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +108,8 @@ def test_processes_that_start_together_build_one_store(data: str, tmp_path: Path
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=60)[0].strip() for process in running] == ["60", "60"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.lock"]
-    shutil.rmtree(tmp_path / "store")
+    (tmp_path / "plain").mkdir()
+    assert (tmp_path / "store").stat().st_mode == (tmp_path / "plain").stat().st_mode  # other users may read it
 
 
 def test_a_builder_that_was_killed_leaves_no_store_and_no_rubbish(data: str, tmp_path: Path) -> None:
@@ -138,6 +138,20 @@ def test_a_store_that_is_there_is_opened_where_nothing_can_be_written(data: str,
             open_catalogue(data, store=place, nouns="fallback")
     with pytest.raises(DataError, match="file: expected a store or an empty folder"):
         open_catalogue(data, store=tmp_path / "file", nouns="fallback")
+
+
+def test_a_full_disk_leaves_nothing(data: str, tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from agent_r1_envs.webshop.loading import open_catalogue; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2); "
+        "open_catalogue(sys.argv[1], store=sys.argv[2], nouns='fallback')"
+    )
+    store = tmp_path / "store"
+    for most in ("0", "5000"):  # bytes a file
+        command = [sys.executable, "-c", code, data, str(store), most]
+        full = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert f"DataError: {store}: cannot build a store here: [Errno" in full.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["store.lock"]
 
 
 def test_every_damage_of_a_manifest_is_found(data: str, tmp_path: Path) -> None:
