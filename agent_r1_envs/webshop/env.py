@@ -122,7 +122,7 @@ class WebShopEnv(AgentEnv[Goal]):
         self._show_attrs = show_attrs
         self._session = Session()
         self._view: View = self.shop.views.index()
-        self._found: tuple[tuple[tuple[str, ...], int], Sequence[int]] | None = None
+        self._found: tuple[tuple[str, tuple[str, ...], int], Sequence[int]] | None = None
         self._result = _NOTHING
         self._head = ""
         self._plan: tuple[Goal, Plan] | None = None
@@ -250,7 +250,7 @@ class WebShopEnv(AgentEnv[Goal]):
 
     def _hits(self) -> Sequence[int]:
         """Return what the session's query finds, kept while the query stays the same."""
-        key = (self._session.keywords, self._session.draws)
+        key = (self.task_id, self._session.keywords, self._session.draws)
         if self._found is None or self._found[0] != key:
             self._found = (key, self.shop.hits(self._session, self.task_id))
         return self._found[1]

@@ -60,6 +60,10 @@ def test_random_lists_go_on_alike_too() -> None:
     there.set_state(here.get_state())
     assert there.step("click[next >]") == here.step("click[next >]")
     assert there.step("click[next >]") == here.step("click[next >]")
+    fresh = real1k()
+    for env in (here, fresh):  # what an env did for another task before makes no difference
+        env.reset(options={"task": 4})
+    assert here.step("search[<r>]") == fresh.step("search[<r>]") != there.step("search[<r>]")
 
 
 def test_a_purchase_is_part_of_the_state() -> None:
