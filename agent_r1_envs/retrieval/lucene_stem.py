@@ -21,7 +21,7 @@ import snowballstemmer
 _VOWEL: Final = re.compile(r"[aeiou]|(?<=[^aeiou])y")
 _MEASURED: Final = re.compile(r"[aeiou][^aeiou]|(?<=[^aeiou])y[^aeiou]")
 _BLI_OR_LOGI: Final = re.compile(r"(bl|log)(?:ies|[iy](?:ed|ing)?s?)$")
-_DOUBLED: Final = re.compile(r"(?:([^abdefgilmnoprstuyz])(?=\1)|(?<=[^aeiou])y(?=y)).(?:ed|ing)s?$")
+_DOUBLED: Final = re.compile(r"(?:([^abdefgilmnoprstuyz])(?=\1)|(?<=[^aeiouy])y(?=y)).(?:ed|ing)s?$")
 
 
 class PorterStemmer:

@@ -106,6 +106,8 @@ def _open(
     if not isinstance(data, Mapping):
         folder = resolve(data)
         if (folder / MANIFEST).is_file():
+            if nouns != "auto" or limit is not None or store is not None:
+                raise ValueError(f"nouns, limit and store decide how a store is built; {data} is one already")
             key = f"{folder.resolve()} {(folder / MANIFEST).stat().st_mtime_ns}"
             return key, *make_once(("webshop store", key), lambda: open_store(folder))
     choice = nouns if nouns in ("auto", "spacy", "fallback") else None

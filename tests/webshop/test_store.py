@@ -38,6 +38,9 @@ def test_a_stored_catalogue_is_the_one_in_memory(data: str, tmp_path: Path) -> N
     arrays, facts = open_store(tmp_path / "store", verify=True)
     assert content_hash(arrays) == facts["content_hash"] == in_memory.content_hash
     assert all(len(digest) == 64 for digest in facts["sources"].values())
+    for late in ({"nouns": "fallback"}, {"limit": 5}, {"store": tmp_path / "other"}):
+        with pytest.raises(ValueError, match="is one already"):
+            open_catalogue(tmp_path / "store", **late)
 
 
 def test_a_catalogue_is_opened_once_a_process(data: str) -> None:
