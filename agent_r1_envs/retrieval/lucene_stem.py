@@ -15,13 +15,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import regex
 import snowballstemmer
 
 # A vowel, and a vowel with a consonant after it (Porter's m > 0); y counts as a vowel after a consonant.
 _VOWEL: Final = re.compile(r"[aeiou]|(?<=[^aeiou])y")
 _MEASURED: Final = re.compile(r"[aeiou][^aeiou]|(?<=[^aeiou])y[^aeiou]")
 _BLI_OR_LOGI: Final = re.compile(r"(bl|log)(?:ies|[iy](?:ed|ing)?s?)$")
-_DOUBLED: Final = re.compile(r"(?:([^abdefgilmnoprstuyz])(?=\1)|(?<=[^aeiouy])y(?=y)).(?:ed|ing)s?$")
+# Of y in a row every other one is a vowel.
+_DOUBLED: Final = regex.compile(
+    r"(?:([^abdefgilmnoprstuyz])(?=\1)|(?<=(?:[^aeiouy]|(?:^|[aeiou])y)(?:yy)*)y(?=y)).(?:ed|ing)s?$"
+)
 
 
 class PorterStemmer:

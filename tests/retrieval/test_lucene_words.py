@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_r1_envs.retrieval import lucene_words
@@ -14,6 +14,8 @@ ENDINGS = (
 )
 
 
+@example("byyy", ["ing"])
+@example("ayyy", ["ed"])
 @given(st.text("aeioubcdgklmnrstwxyz1", max_size=6), st.lists(st.sampled_from(ENDINGS), max_size=3))
 def test_stems_are_those_of_porters_program(start: str, endings: list[str]) -> None:
     word = start + "".join(endings)
