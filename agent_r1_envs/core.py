@@ -154,6 +154,10 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         """Answer something that is no action at all; override to keep a benchmark's own words."""
         return Outcome(f"Invalid action: {reason}", invalid=reason)
 
+    def _presentable(self, text: str) -> str:
+        """Make an observation fit the space: valid UTF-8, not too long, and by default without control characters."""
+        return clean(text, self._max_length)
+
     def _protocol(self) -> dict[str, Any]:
         """Return what makes results comparable: rules, reward, catalogue; JSON data without None."""
         return {}
@@ -191,7 +195,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._begun = self._running = False  # a failure in _begin must not leave half an episode
         self._position = self._sampler.draw(lambda: self.np_random) if chosen is None else chosen
         self._turn = 0
-        self.last_observation = clean(self._begin(), self._max_length)
+        self.last_observation = self._presentable(self._begin())
         self._begun = self._running = True
         info = self._info(self._reset_info())
         info["protocol"] = self._full_protocol()
@@ -212,7 +216,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._turn += 1
         reason = self._why_refused(action)
         outcome = self._act(str(action)) if reason is None else self._refuse(reason)
-        self.last_observation = clean(outcome.observation, self._max_length)
+        self.last_observation = self._presentable(outcome.observation)
         self._running = not outcome.terminated
         info = self._info(outcome.info)
         if outcome.invalid is not None:

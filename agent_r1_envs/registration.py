@@ -36,6 +36,12 @@ ENVIRONMENTS: tuple[Registration, ...] = (
         max_episode_steps=5,
         summary="Answer multi-hop questions by searching an encyclopedia.",
     ),
+    Registration(
+        id="AgentR1/WebShop-v0",
+        entry_point="agent_r1_envs.webshop.env:WebShopEnv",
+        max_episode_steps=15,
+        summary="Buy what an instruction asks for in a web shop.",
+    ),
 )
 
 

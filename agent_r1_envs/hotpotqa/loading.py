@@ -1,14 +1,13 @@
 """Loads questions and corpora from local files in their official formats."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import read_rows, resolve
 from agent_r1_envs.hotpotqa.data import Question
-from agent_r1_envs.hotpotqa.files import read_rows
 from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, detect
 from agent_r1_envs.retrieval import Passage
 from agent_r1_envs.retrieval.contents import parse_contents
@@ -106,24 +105,6 @@ def iter_corpus(path: str | Path) -> Iterator[Passage]:
         yield Passage(id, title, text)
     if empty:
         raise DataError(f"{file}: expected passages, found none")
-
-
-def resolve(path: str | Path) -> Path:
-    """Return an existing path, looking into ``AGENT_R1_DATA`` as well.
-
-    Raises:
-        DataError: There is no such file or folder; the message names every place that was tried.
-    """
-    given = Path(path).expanduser()
-    tried = [given]
-    root = os.environ.get("AGENT_R1_DATA")
-    if root and not given.is_absolute():
-        tried.append(Path(root) / given)
-    for candidate in tried:
-        if os.path.exists(candidate):  # False as well in a folder that may not be read
-            return candidate
-    hint = "" if root else "; AGENT_R1_DATA can name a folder to look into"
-    raise DataError(f"no such file or folder: {' or '.join(map(str, tried))}{hint}")
 
 
 def _files(path: Path, split: str) -> list[Path]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
 
+from agent_r1_envs.files import Row, check_strings
 from agent_r1_envs.hotpotqa.data import Dataset, Paragraph, Question
-from agent_r1_envs.hotpotqa.fields import Row, check_strings
 
 Format = Literal["hotpotqa", "hub", "2wiki", "musique", "agent-r1"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)

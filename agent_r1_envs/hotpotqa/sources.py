@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from agent_r1_envs.cache import load_once, make_once
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import resolve
 from agent_r1_envs.hotpotqa.data import Question
 from agent_r1_envs.hotpotqa.embedded import load_panel
 from agent_r1_envs.hotpotqa.generator import PANEL
-from agent_r1_envs.hotpotqa.loading import iter_corpus, load_questions, resolve
+from agent_r1_envs.hotpotqa.loading import iter_corpus, load_questions
 from agent_r1_envs.retrieval import Passage, Retriever, make_retriever, words
 from agent_r1_envs.tasks import TaskSet
 

@@ -1,4 +1,4 @@
-"""Retrieval: one protocol, an exact BM25 index and a client for retrieval servers."""
+"""Retrieval: one protocol, exact BM25 indexes (Okapi's, Lucene's) and a client for retrieval servers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,12 @@ from agent_r1_envs.retrieval.words import words
 
 if TYPE_CHECKING:
     from agent_r1_envs.retrieval.http import HttpRetriever, RetrievalError
+    from agent_r1_envs.retrieval.lucene import LuceneIndex
 
 __all__ = [
     "Hit",
     "HttpRetriever",
+    "LuceneIndex",
     "OkapiRetriever",
     "Passage",
     "RetrievalError",
@@ -27,4 +29,8 @@ def __getattr__(name: str) -> Any:
         from agent_r1_envs.retrieval import http
 
         return getattr(http, name)
+    if name == "LuceneIndex":
+        from agent_r1_envs.retrieval.lucene import LuceneIndex
+
+        return LuceneIndex
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

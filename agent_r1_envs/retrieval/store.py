@@ -7,7 +7,6 @@ the old files open keep them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import sha256
 from agent_r1_envs.retrieval.postings import Postings
 from agent_r1_envs.retrieval.texts import SortedWords, StoredPassages, TextTable
 from agent_r1_envs.retrieval.words import tokenizer_name
@@ -128,7 +128,7 @@ def _write(path: Path, array: npt.NDArray[Any]) -> dict[str, Any]:
         np.save(file, array, allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
-    return {"file": path.name, "bytes": path.stat().st_size, "sha256": _sha256(path)}
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _read(folder: Path, name: str, entry: Any, verify: bool) -> npt.NDArray[Any]
         actual = path.stat().st_size
         if actual != size:
             _damaged(path, f"expected {size} bytes, got {actual}")
-        if verify and _sha256(path) != digest:
+        if verify and sha256(path) != digest:
             _damaged(path, "its content is not what was saved (SHA-256 differs)")
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError) as error:
@@ -169,11 +169,6 @@ def _read(folder: Path, name: str, entry: Any, verify: bool) -> npt.NDArray[Any]
             raise
         _damaged(path, str(error))
     return array
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _damaged(path: Path, reason: str) -> NoReturn:

@@ -21,10 +21,12 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
     started = time.perf_counter()
     steps: list[dict[str, Any]] = []
     info: dict[str, Any] = {}
+    protocol: dict[str, Any] = {}
     stop, error = "failed", ""
     try:
         options = None if job.task is None else {"task": job.task}
         observation, info = env.reset(seed=job.seed, options=options)
+        protocol = dict(info.get("protocol", {}))
         act = agent.begin(env, info, job.seed)
         while stop == "failed":
             action = act(observation, info)
@@ -52,6 +54,7 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
         seconds=round(time.perf_counter() - started, 4),
         error=error,
         reward_info=dict(info.get("reward_info", {})),
+        protocol=protocol,
         steps=steps,
     )
 

@@ -88,5 +88,6 @@ def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:
         stop=str(trajectory.stop),
         error=trajectory.error,
         reward_info=trajectory.reward_info,
+        protocol=trajectory.info.get("protocol", {}),
         steps=steps,
     )

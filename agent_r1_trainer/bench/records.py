@@ -40,6 +40,7 @@ class EpisodeRecord:
         seconds: Wall-clock time.
         error: Why it failed; ``""`` when it did not.
         reward_info: Components of the score at the end.
+        protocol: What makes the score comparable, as the env reports it at reset; empty if it does not.
         steps: The transcript: per turn ``action`` (what the agent wrote), ``reward`` and, where there is one,
             ``observation`` (the answer) and ``invalid`` (the reason).
     """
@@ -56,6 +57,7 @@ class EpisodeRecord:
     seconds: float = 0.0
     error: str = ""
     reward_info: dict[str, float] = field(default_factory=dict)
+    protocol: dict[str, Any] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @property

@@ -53,6 +53,7 @@ class Episode:
         self._final_prompt_ids: list[int] | None = None
         self._error = ""
         self._info: dict[str, Any] = {}
+        self._protocol: dict[str, Any] = {}
         self._observation: Any = None
         self._action: Any = None
         self._builder: PromptBuilder | None = None
@@ -67,6 +68,7 @@ class Episode:
         task = self.assignment.task
         options = None if task is None else {"task": task}
         self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
+        self._protocol = dict(self._info.get("protocol", {}))
 
     def open(self) -> None:
         """Make the first prompt from what `reset` returned."""
@@ -146,5 +148,5 @@ class Episode:
             masked=self.stop is StopReason.FAILED or not self._steps,
             error=self._error,
             reward_info=dict(self._info.get("reward_info", {})),
-            info={"seed": self.assignment.seed},
+            info={"seed": self.assignment.seed, "protocol": self._protocol},
         )

@@ -17,6 +17,13 @@ def test_charges_for_replies_that_a_format_refused():
     assert env.step("<action>a</action>")[1] == 2.0
 
 
+def test_can_spare_commands_that_the_env_refuses():
+    env = InvalidActionPenalty(ParseTags(RoomsEnv()), 0.25, only_malformed=True)
+    env.reset(options={"task": "cellar"})
+    replies = ("fly", "<action>fly</action>", "<action>go to kitchen</action>")
+    assert [env.step(reply)[1] for reply in replies] == [-0.25, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("penalty", [-0.1, float("nan")])
 def test_refuses(penalty):
     with pytest.raises(ValueError, match="subtracted"):

@@ -107,6 +107,11 @@ def test_an_env_without_tools_gets_one():
     assert form.parse(form.format("a") * 2).reason == "there are 2 calls, give one"
     assert form.parse(CALL).reason == 'the only tool is act with a text "command"'
     assert '"name": "act"' in form.instruction()
+    named = ParseToolCalls(RoomsEnv(), command_tool="env_step")
+    assert '"name": "env_step"' in named.instruction() and named.parse(named.format("go to hall")) == "go to hall"
+    assert named.parse(form.format("a")).reason == 'the only tool is env_step with a text "command"'
+    with pytest.raises(ValueError, match="command_tool"):
+        ParseToolCalls(RoomsEnv(), command_tool=" ")
 
 
 def test_commands_come_back_in_the_grammar_of_the_env():

@@ -71,12 +71,15 @@ def test_every_wrapper_records_its_arguments(tmp_path):
              "max_turns": 3, "max_length": 50},
         ),
         w.ExplainInvalid: (text, {"template": "{reason}!"}),
-        w.InvalidActionPenalty: (text, {"penalty": 0.5}),
+        w.HtmlToText: (text, {"separator": " / ", "render": "operator:index", "max_length": 99}),
+        w.InvalidActionPenalty: (text, {"penalty": 0.5, "only_malformed": True}),
         w.ParseReAct: (text, {"finish_tool": "f", "instruct": False}),
         w.ParseTags: (
             text, {"think": "t", "action": "a", "require_think": True, "unclosed": "accept", "instruct": False}
         ),
-        w.ParseToolCalls: (tools, {"schemas": "none", "no_call": "finish", "finish_tool": "answer"}),
+        w.ParseToolCalls: (
+            tools, {"schemas": "none", "no_call": "finish", "finish_tool": "answer", "command_tool": "do"}
+        ),
         w.ParseToolTags: (
             tools, {"tags": {"find": "search"}, "think": None, "unclosed": "accept", "instruct": False}
         ),

@@ -11,6 +11,7 @@ from agent_r1_wrappers.append_history import AppendHistory, Transition
 from agent_r1_wrappers.augment_context import AugmentContext
 from agent_r1_wrappers.context_operation import ContextOperation
 from agent_r1_wrappers.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.html_to_text import HtmlToText
 from agent_r1_wrappers.invalid_action_penalty import InvalidActionPenalty
 from agent_r1_wrappers.order import WrapperOrderError
 from agent_r1_wrappers.parse_react import ParseReAct
@@ -32,6 +33,7 @@ __all__ = [
     "AugmentContext",
     "ContextOperation",
     "ExplainInvalid",
+    "HtmlToText",
     "InvalidActionPenalty",
     "ParseReAct",
     "ParseTags",

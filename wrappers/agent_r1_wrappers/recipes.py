@@ -25,14 +25,18 @@ from agent_r1_envs.core import AgentEnv
 from agent_r1_envs.spaces import Messages
 from agent_r1_envs.tools import ToolEnv
 from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.invalid_action_penalty import InvalidActionPenalty
 from agent_r1_wrappers.parse_react import ParseReAct
 from agent_r1_wrappers.parse_tags import ParseTags
 from agent_r1_wrappers.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.parse_tool_tags import ParseToolTags
 from agent_r1_wrappers.rewrite_context import RewriteContext
+from agent_r1_wrappers.success_reward import SuccessReward
 from agent_r1_wrappers.wrap_observation import WrapObservation
 
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
+_SHOP_TEXTS = "agent_r1_wrappers.webshop_recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,41 @@ RECIPES: tuple[Recipe, ...] = (
             AppendHistory.wrapper_spec(system=f"{_TEXTS}:REACT_SYSTEM"),
         ),
         summary="HotpotQA as ReAct plays it: thought, action, observation; search, lookup and answer.",
+    ),
+    Recipe(
+        id="AgentR1/WebShop-StepPO-v0",
+        base="AgentR1/WebShop-v0",
+        wrappers=(
+            ParseToolCalls.wrapper_spec(command_tool="env_step"),
+            SuccessReward.wrapper_spec(value=10.0),
+            InvalidActionPenalty.wrapper_spec(penalty=0.1, only_malformed=True),
+            ExplainInvalid.wrapper_spec(),
+            AppendHistory.wrapper_spec(system=f"{_SHOP_TEXTS}:STEPPO_SYSTEM"),
+            RewriteContext.wrapper_spec(
+                template=f"{_SHOP_TEXTS}:STEPPO_TEMPLATE",
+                variables=f"{_SHOP_TEXTS}:steppo_variables",
+                fit="past",
+                tokens=4096,
+            ),
+        ),
+        summary="WebShop with a prompt rebuilt each turn: instruction, page, last two turns, actions; tool env_step.",
+    ),
+    Recipe(
+        id="AgentR1/WebShop-GiGPO-v0",
+        base="AgentR1/WebShop-v0",
+        wrappers=(
+            ParseTags.wrapper_spec(require_think=True, instruct=False),
+            SuccessReward.wrapper_spec(value=10.0),
+            InvalidActionPenalty.wrapper_spec(penalty=0.1, only_malformed=True),
+            AppendHistory.wrapper_spec(),
+            RewriteContext.wrapper_spec(
+                template=f"{_SHOP_TEXTS}:GIGPO_TEMPLATE",
+                variables=f"{_SHOP_TEXTS}:gigpo_variables",
+                fit="past",
+                tokens=4096,
+            ),
+        ),
+        summary="WebShop as verl-agent's GiGPO plays it: the same state, and <think> and <action> tags.",
     ),
 )
 

@@ -15,13 +15,15 @@ from agent_r1_trainer.bench.agents.base import Act, AgentError
 __all__ = ["RandomAgent"]
 
 _WORD = re.compile(r"\w+")
+_PLACEHOLDER = "<your query>"  # in an admissible action that wants words
 
 
 class RandomAgent:
     """Takes a random admissible action where the env lists them, else calls a random tool.
 
-    The arguments of a call fit the tool's schema; texts are a few successive words of what the env said last. The
-    choices depend on the seed of the episode alone.
+    A query that an admissible action leaves open becomes a few successive words of the instruction. The arguments of a
+    call fit the tool's schema; texts are a few successive words of what the env said last. The choices depend on the
+    seed of the episode alone.
     """
 
     recipe = "none"
@@ -40,7 +42,11 @@ class RandomAgent:
         def act(observation: Any, info: dict[str, Any]) -> str:
             admissible = info.get("admissible_actions")
             if admissible:
-                return reply_for(env, str(rng.choice(admissible)))
+                action = str(rng.choice(admissible))
+                if _PLACEHOLDER in action:
+                    words = _WORD.findall(str(info.get("instruction", ""))) or ["nothing"]
+                    action = action.replace(_PLACEHOLDER, _value({}, words, rng))
+                return reply_for(env, action)
             tool = rng.choice(tools)
             words = _WORD.findall(str(observation)) or _WORD.findall(str(info.get("instruction", ""))) or ["nothing"]
             call = {"name": tool["name"], "arguments": _arguments(tool["parameters"], words, rng)}

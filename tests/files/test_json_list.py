@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.hotpotqa.json_list import ListReader
+from agent_r1_envs.files import ListReader, json_list
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -37,3 +37,23 @@ def test_raises_only_data_errors_and_only_where_json_does(text: str, chunk: int)
     else:
         with pytest.raises(DataError, match=r"^x\.json"):
             list(reader)
+
+
+@pytest.mark.parametrize("before", [0, 3, 70_000, 2_000_000])
+def test_bad_bytes_are_named_by_their_place_in_the_file(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(b'["' + b"a" * before + b'\xff"]')
+    with pytest.raises(DataError, match=f"x.json: expected UTF-8 text, found invalid start byte at byte {before + 2}$"):
+        list(json_list(path))
+
+
+def test_elements_of_any_kind_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('\ufeff[{"a": 1}, 2, null]', encoding="utf-8")
+    assert list(json_list(path)) == [(0, {"a": 1}), (1, 2), (2, None)]
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.json"):
+        with pytest.raises(DataError, match=f"{path}: cannot read the file: "):
+            list(json_list(path))

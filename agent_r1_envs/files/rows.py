@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.hotpotqa.fields import Row, found
-from agent_r1_envs.hotpotqa.json_list import ListReader
+from agent_r1_envs.files.fields import Row, found
+from agent_r1_envs.files.json_list import ListReader
+
+__all__ = ["json_list", "read_rows"]
 
 _PARQUET_MAGIC: Final = b"PAR1"
 
@@ -23,26 +25,33 @@ def read_rows(path: Path) -> Iterator[Row]:
         with path.open("rb") as file:
             head = file.read(4096)
     except OSError as error:
-        raise DataError(f"{path}: cannot read the file: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith(_PARQUET_MAGIC):
         return _parquet(path)
     if start.startswith(b"["):
-        return _json_list(path)
+        return (_row(path, number, value, "row") for number, value in json_list(path))
     if start.startswith(b"{"):
         return _json_lines(path)
     what = "nothing" if not start else f"{start[:20]!r}"
     raise DataError(f"{path}: expected a JSON list, JSON lines or a parquet file, found {what} at its beginning")
 
 
-def _json_list(path: Path) -> Iterator[Row]:
-    with path.open("rb") as file:
-        try:
-            for number, value in enumerate(ListReader(path, io.TextIOWrapper(file, encoding="utf-8-sig"))):
-                yield _row(path, number, value, "row")
-        except UnicodeDecodeError as error:
-            place = file.tell() - len(error.object) + error.start
-            raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {place}") from None
+def json_list(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the numbered elements of a JSON list, whatever they are, without holding all of them.
+
+    Raises:
+        DataError: The file cannot be read, or is no JSON list; the message names the row.
+    """
+    try:
+        with path.open("rb") as file:
+            try:
+                yield from enumerate(ListReader(path, io.TextIOWrapper(file, encoding="utf-8-sig")))
+            except UnicodeDecodeError as error:
+                place = file.tell() - len(error.object) + error.start
+                raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {place}") from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
@@ -77,3 +86,7 @@ def _row(path: Path, number: int, value: Any, unit: str) -> Row:
     if not isinstance(value, Mapping):
         raise DataError(f"{path}, {unit} {number}: expected a JSON object, found {found(value)}")
     return Row(path, number, value, unit)
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot read the file: {error.strerror or error}")

@@ -1,0 +1,16 @@
+"""Reading data files: paths, streams of rows, and fields whose errors say where and what.
+
+>>> from pathlib import Path
+>>> from agent_r1_envs.files import Row
+>>> Row(Path("questions.json"), 3, {"question": 7}).text("question")
+Traceback (most recent call last):
+    ...
+agent_r1_envs.errors.DataError: questions.json, row 3, field question: expected a string, found the int 7
+"""
+
+from agent_r1_envs.files.fields import Row, check_strings, found
+from agent_r1_envs.files.json_list import ListReader
+from agent_r1_envs.files.paths import cache_folder, resolve, sha256
+from agent_r1_envs.files.rows import json_list, read_rows
+
+__all__ = ["ListReader", "Row", "cache_folder", "check_strings", "found", "json_list", "read_rows", "resolve", "sha256"]

@@ -1,0 +1,129 @@
+"""An expert shopper: buys the best purchase through the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_r1_envs.webshop.data import Goal, Product
+from agent_r1_envs.webshop.elements import Kind
+from agent_r1_envs.webshop.pages import PAGE_SIZE
+from agent_r1_envs.webshop.purchase import Purchase, best_purchase
+from agent_r1_envs.webshop.reward import Judge
+from agent_r1_envs.webshop.session import Page, Session
+from agent_r1_envs.webshop.shop import Shop
+
+__all__ = ["Plan", "make_plan", "next_action"]
+
+_MAGIC = ("<r>", "<a>", "<c>", "<q>")
+_WORDS = 24  # of a description, as a query
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to solve a goal.
+
+    Attributes:
+        purchase: What to buy.
+        query: What finds it; None if nothing was found that does.
+        page: The page of results that it is on.
+    """
+
+    purchase: Purchase
+    query: str | None
+    page: int
+
+
+def make_plan(shop: Shop, judge: Judge, goal: Goal) -> Plan:
+    """Find out what to buy, and a query that has it as far to the front as possible."""
+    position = shop.position_of(goal.asin)
+    query, rank = None, 1 << 60
+    for candidate in _queries(shop.catalogue.product(position)):
+        place = _rank(shop.catalogue.search(candidate.split(" ")), position)
+        if place < rank:
+            query, rank = candidate, place
+        if rank < PAGE_SIZE:
+            break
+    return Plan(best_purchase(shop, judge, goal), query, rank // PAGE_SIZE + 1)
+
+
+def next_action(plan: Plan, shop: Shop, session: Session, hits: Sequence[int]) -> str | None:
+    """Return the next command of a plan from wherever the session is, or None if the plan does not go on.
+
+    Args:
+        plan: The plan.
+        shop: The shop.
+        session: The session.
+        hits: What its query finds; needed on a page of results only.
+    """
+    asin = plan.purchase.asin
+    if session.page is Page.DONE:
+        return None
+    if session.asin == asin.upper() and session.page in (Page.ITEM, Page.SUB):
+        return _on_product(plan, shop, session)
+    if session.page is Page.RESULTS:
+        way = _on_results(plan, shop, session, hits)
+        if way is not None:
+            return way
+    return None if plan.query is None else f"search[{plan.query}]"
+
+
+def _on_product(plan: Plan, shop: Shop, session: Session) -> str:
+    selected = dict(session.options)
+    missing = {group: value for group, value in plan.purchase.options.items() if selected.get(group) != value}
+    if session.page is Page.SUB:
+        return "click[< prev]"
+    if not missing:
+        return "click[buy now]"
+    targets = shop.views.item(shop.position_of(session.asin)).targets
+    return next(
+        f"click[{key}]"
+        for key, element in targets.items()
+        if element.kind is Kind.OPTION and missing.get(element.group.lower()) == element.value
+    )
+
+
+def _on_results(plan: Plan, shop: Shop, session: Session, hits: Sequence[int]) -> str | None:
+    """Go on from a page of results, unless a new search is the shorter way."""
+    rank = _rank(hits, shop.position_of(plan.purchase.asin))
+    page = rank // PAGE_SIZE + 1
+    if page == session.number:
+        return f"click[{plan.purchase.asin.lower()}]"
+    # With the plan's own query there is no other way than to leaf.
+    if rank < len(hits) and (page == session.number + 1 or session.keywords == tuple((plan.query or "").split(" "))):
+        if page > session.number:
+            return "click[next >]"
+        if session.number > 1:
+            return "click[< prev]"
+    return None
+
+
+def _rank(hits: Sequence[int], position: int) -> int:
+    for rank, hit in enumerate(hits):
+        if hit == position:
+            return rank
+    return 1 << 60
+
+
+def _queries(product: Product) -> Iterator[str]:
+    """Yield queries that should find a product, the most natural one first."""
+    options = " ".join(value for values in product.options.values() for value in values)
+    first = product.bullets[0] if product.bullets else ""
+    texts = (
+        product.name,
+        f"{product.name} {options}",
+        " ".join(f"{product.name} {product.description}".split()[:_WORDS]),
+        f"{product.name} {product.description} {first} {options}",
+    )
+    for text in texts:
+        query = _as_query(text)
+        if query:
+            yield query
+
+
+def _as_query(text: str) -> str:
+    """Return a text as the argument of ``search``, in which it must neither break off nor mean something else."""
+    words = text.replace("[", " ").replace("]", " ").lower().split()
+    if words and words[0] in _MAGIC:
+        words.append(words.pop(0))
+    return " ".join(words)[:4000]
