@@ -78,8 +78,13 @@ class OkapiRetriever:
         """Return the score of every passage for the query, float64 of shape ``[len(self)]``."""
         return self._postings.scores(self.tokenizer(query))
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int, *, allowed: npt.NDArray[np.bool_] | None = None) -> list[Hit]:
         """Return the best ``k`` passages that hold a word of the query, best first.
+
+        Args:
+            query: The query.
+            k: Most passages.
+            allowed: Which passages may be returned, bool of shape ``[len(self)]``; None for all of them.
 
         Raises:
             ValueError: ``k`` is not an integer of at least 1.
@@ -87,9 +92,11 @@ class OkapiRetriever:
         check_k(k)
         terms = self.tokenizer(query)
         scores = self._postings.scores(terms)
+        if allowed is not None:
+            scores = np.where(allowed, scores, -np.inf)
         best = _best(scores, k)
         if not best.size or scores[best[-1]] <= 0:  # only then can a passage without any query word be among them
-            matching = self._postings.matching(terms)
+            matching = self._postings.matching(terms) & np.isfinite(scores)
             best = _best(np.where(matching, scores, -np.inf), k)
             best = best[matching[best]]
         return [Hit(self.passages[i], float(scores[i])) for i in best.tolist()]
