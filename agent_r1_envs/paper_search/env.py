@@ -222,8 +222,8 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
     def _protocol(self) -> dict[str, Any]:
         return {
             "rules": "Collect papers in a pool by searching and expanding; the pool is the result.",
-            "reward": f"per call the {PAID_PAPERS} best relevance scores of papers it adds, less its cost; {PENALTY} for "
-            "a repeated query, an unknown or an expanded paper; 0 where a service failed",
+            "reward": f"per call the {PAID_PAPERS} best relevance scores of papers it adds, less its cost; {PENALTY} "
+            "for a repeated query, an unknown or an expanded paper; 0 where a service failed",
             "metric": "F1 of the papers over the threshold",
             "success": f"recall of at least {self.success_recall}",
             "threshold": self.threshold,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agent_r1_envs.paper_search.backends.corpus import CorpusBackend
 from agent_r1_envs.paper_search.backends.protocol import Backend, Expand, Limits, Lookup, Search
@@ -47,7 +47,7 @@ class Expert:
         asked = {same_query(query) for query in world.queries}
         lookups: list[Lookup] = [] if same_query(self.task.question) in asked else [Search(self.task.question)]
         left = dict.fromkeys(missing)
-        plan = self._plan_ahead(world, left) if self._local else self._try_everything(world, left)
+        plan = self._plan_ahead(world, left) if self._local else iter(self._try_everything(world, left))
         for lookup in plan:
             if len(lookups) == most:
                 break
@@ -61,9 +61,8 @@ class Expert:
         titles: list[Lookup] = [Search(self._titles[key]) for key in left if key in self._titles]
         return titles + [Expand(entry.paper.id) for entry in ranked(world.pool) if not entry.expanded]
 
-    def _plan_ahead(self, world: World, left: dict[str, None]) -> list[Lookup]:
-        """Return look-ups that lead to missing answers, the most fruitful expansions first."""
-        plan: list[Lookup] = []
+    def _plan_ahead(self, world: World, left: dict[str, None]) -> Iterator[Lookup]:
+        """Yield look-ups that lead to missing answers, the most fruitful expansions first."""
         candidates = [key for key, entry in world.pool.items() if not entry.expanded]
         while left and candidates:
             best = max(candidates, key=lambda key: len(self._around(key) & left.keys()))
@@ -71,21 +70,27 @@ class Expert:
             # One paper alone is as well searched for, which brings others with it.
             if not gain or (len(gain) == 1 and all(self._can_be_found(key) for key in gain)):
                 break
-            plan.append(Expand(best))
+            yield Expand(best)
             candidates.remove(best)
             for key in gain:
                 del left[key]
-        bridges: dict[str, int] = {}
+        hidden = []
         for key in left:
             if self._can_be_found(key):
-                plan.append(Search(self._title(key)))
+                yield Search(self._title(key))
             else:
-                for near in self._around(key):
-                    if near not in world.pool and key in self._around(near) and self._can_be_found(near):
-                        bridges[near] = bridges.get(near, 0) + 1
-        # A paper that leads to several answers is the better bridge; an answer is kept in the pool for sure.
-        order = sorted(bridges, key=lambda near: (near not in self._titles, -bridges[near], near))
-        return plan + [Search(self._title(near)) for near in order]
+                hidden.append(key)
+        yield from (Search(self._title(key)) for key in self._bridges(world, hidden))
+
+    def _bridges(self, world: World, hidden: Iterable[str]) -> list[str]:
+        """Return papers to bring into the pool because their expansion leads to hidden ones, the best first."""
+        bridges: dict[str, int] = {}
+        for key in hidden:
+            for near in self._around(key):
+                if near not in world.pool and key in self._around(near) and self._can_be_found(near):
+                    bridges[near] = bridges.get(near, 0) + 1
+        # An answer is kept in the pool for sure; of others, those that lead to several come first.
+        return sorted(bridges, key=lambda near: (near not in self._titles, -bridges[near], near))
 
     def _exists(self, key: str) -> bool:
         return self._local is None or self._local.corpus.position(key) is not None

@@ -7,7 +7,9 @@ month or a year; they are compared as precisely as both sides are known.
 import re
 from typing import Final
 
-_PREFIX: Final = re.compile(r"(?:https?://)?(?:www\.)?arxiv\.org/(?:abs|pdf)/|(?:doi:)?10\.48550/arxiv\.|arxiv:\s*", re.I)
+_PREFIX: Final = re.compile(
+    r"(?:https?://)?(?:www\.)?arxiv\.org/(?:abs|pdf)/|(?:doi:)?10\.48550/arxiv\.|arxiv:\s*", re.I
+)
 _NEW: Final = re.compile(r"([0-9]{4}\.[0-9]{4,5})(?:v[0-9]+)?(?:\.pdf)?", re.I)
 _OLD: Final = re.compile(r"([a-z][a-z-]*)(?:\.[a-z]{2})?/([0-9]{7})(?:v[0-9]+)?(?:\.pdf)?", re.I)
 _WRAPPING: Final = "[](){}<>\"'` \t\r\n"

@@ -65,7 +65,9 @@ def deepscholar(row: Row) -> PaperQuery | None:
     if not record.references:
         return None
     named = [row.nested(f"references[{i}]", item) for i, item in enumerate(row.items("references", "objects"))]
-    titles = {paper_key(item.text("arxiv_id")): item.optional_text("title") for item in named if item.values["arxiv_id"]}
+    titles = {
+        paper_key(item.text("arxiv_id")): item.optional_text("title") for item in named if item.values["arxiv_id"]
+    }
     return PaperQuery(
         id=record.paper.id,
         question=f'Which papers does the related work of "{" ".join(record.paper.title.split())}" cite?',
@@ -148,7 +150,9 @@ def paper_record(row: Row) -> PaperRecord:
     listed = next((name for name in _REFERENCES if row.values.get(name) is not None), None)
     if listed is not None:
         for position, item in enumerate(row.items(listed, "papers")):
-            value = next((item.get(n) for n in _IDS if item.get(n) is not None), None) if isinstance(item, dict) else item
+            value = (
+                next((item.get(n) for n in _IDS if item.get(n) is not None), None) if isinstance(item, dict) else item
+            )
             if value is not None:
                 references[_identity(row, f"{listed}[{position}]", value)] = None
     paper = Paper(key, row.text("title", blank=True), row.optional_text("abstract"), date)

@@ -183,4 +183,3 @@ def _worth_keeping(pool: Pool, papers: Sequence[Paper], scores: Mapping[str, flo
         if score is not None and score >= LEAST_SCORE:
             entries.append(Entry(paper, score))
     return sorted(entries, key=lambda entry: -entry.score)
-

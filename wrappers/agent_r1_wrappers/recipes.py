@@ -33,6 +33,7 @@ from agent_r1_wrappers.rewrite_context import RewriteContext
 from agent_r1_wrappers.wrap_observation import WrapObservation
 
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
+_PAPERS = "agent_r1_wrappers.paper_search_recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,21 @@ RECIPES: tuple[Recipe, ...] = (
             AppendHistory.wrapper_spec(system=f"{_TEXTS}:REACT_SYSTEM"),
         ),
         summary="HotpotQA as ReAct plays it: thought, action, observation; search, lookup and answer.",
+    ),
+    Recipe(
+        id="AgentR1/PaperSearch-StepPO-v0",
+        base="AgentR1/PaperSearch-v0",
+        wrappers=(
+            ParseToolCalls.wrapper_spec(no_call="finish", finish_tool="finish"),
+            AppendHistory.wrapper_spec(system=f"{_PAPERS}:PAPERS_SYSTEM"),
+            RewriteContext.wrapper_spec(
+                template=f"{_PAPERS}:PAPERS_TEMPLATE",
+                variables=f"{_PAPERS}:papers_variables",
+                fit="pool",
+                tokens=14_336,
+            ),
+        ),
+        summary="Paper search with a prompt rebuilt each turn: query, past calls, pool; a reply without a call ends.",
     ),
 )
 

@@ -15,7 +15,7 @@ class CitationGraph:
     """The references of every paper, and the same edges the other way round.
 
     Attributes:
-        reference_starts: int64 of shape ``[papers + 1]``; paper ``i`` cites the slice ``[i]:[i + 1]`` of ``references``.
+        reference_starts: int64 of shape ``[papers + 1]``; paper ``i`` cites the slice from ``[i]`` to ``[i + 1]``.
         references: int32 of shape ``[edges]``, in the order of the paper's own list.
         citation_starts: int64 of shape ``[papers + 1]``.
         citations: int32 of shape ``[edges]``, the papers that cite a paper, in the order of the corpus.

@@ -85,9 +85,7 @@ def save_corpus(corpus: Corpus, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def open_corpus(
-    folder: Path, verify: bool
-) -> tuple[OkapiRetriever, CitationGraph, npt.NDArray[np.int32], Positions]:
+def open_corpus(folder: Path, verify: bool) -> tuple[OkapiRetriever, CitationGraph, npt.NDArray[np.int32], Positions]:
     """Map a saved corpus into memory; see :meth:`Corpus.open`.
 
     Raises:

@@ -28,7 +28,13 @@ FIRST_REPORTS: Final = 12
 
 _REPORT_SHARE: Final = 0.22
 _TEXTS_FIRST: Final = 3  # so many papers of a method and a task, at least, come before the first report
-_YEARS: Final = {"report": (1998, 1), "method": (2000, 3), "dataset": (2001, 4), "study": (2005, 18), "survey": (2012, 11)}
+_YEARS: Final = {
+    "report": (1998, 1),
+    "method": (2000, 3),
+    "dataset": (2001, 4),
+    "study": (2005, 18),
+    "survey": (2012, 11),
+}
 
 
 @dataclass(slots=True, eq=False)

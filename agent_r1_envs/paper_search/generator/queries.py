@@ -38,7 +38,7 @@ _BY_FINDING: Final = (
 
 def split_of(task_object: int) -> Split:
     """Return the split that owns an object: of each field's four objects two are for training."""
-    return ("train", "train", "validation", "test")[task_object % 4]  # type: ignore[return-value]
+    return ("train", "train", "validation", "test")[task_object % 4]
 
 
 def make_queries(literature: Literature, split: Split, *, seed: int) -> list[PaperQuery]:
@@ -71,7 +71,9 @@ def make_queries(literature: Literature, split: Split, *, seed: int) -> list[Pap
         suits = reports and LEAST_ANSWERS <= len(answers) - reports and len(answers) <= MOST_ANSWERS
         if suits and answers not in seen:
             seen.add(answers)
-            queries.append(_query(f"{split}-{len(queries):04d}-{kind}", kind, answers, cell[keep:], groups, rng, literature))
+            queries.append(
+                _query(f"{split}-{len(queries):04d}-{kind}", kind, answers, cell[keep:], groups, rng, literature)
+            )
         if len(queries) == PANEL[split]:
             break
     return queries

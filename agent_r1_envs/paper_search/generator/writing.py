@@ -72,7 +72,10 @@ def dataset_origin(dataset: Dataset, task: Task) -> tuple[str, str]:
 def survey(rng: Random, task: Task) -> tuple[str, str]:
     """Write title and abstract of a survey of a task."""
     first, second = (pick(rng, task.wordings) for _ in range(2))
-    return f"{_capital(first)}: a survey", f"We review the literature on {second} in {task.field} and sort it by method."
+    return (
+        f"{_capital(first)}: a survey",
+        f"We review the literature on {second} in {task.field} and sort it by method.",
+    )
 
 
 def short_report(rng: Random) -> tuple[str, str]:
