@@ -62,7 +62,8 @@ def papers_variables(history: AppendHistory) -> dict[str, Any]:
         history: The history of an episode of paper search.
 
     Returns:
-        ``queries``, ``expanded``, ``pool_size``, ``complaints``, and ``pool``, the list with the least relevant paper first, so that it is the first one to be left out.
+        ``queries``, ``expanded``, ``pool_size``, ``complaints``, and ``pool``, the list with the least
+        relevant paper first, so that it is the first one to be left out.
     """
     info = history.history[-1].info if history.history else history.reset_info
     complaints = [turn.info["invalid_action"] for turn in history.history if "invalid_action" in turn.info]

@@ -101,14 +101,13 @@ class Corpus:
 
     def paper(self, position: int) -> Paper:
         """Return the paper at a position."""
-        return self._paper(self.index.passages[position], int(self.dates[position]))
+        passage = self.index.passages[position]
+        return Paper(passage.id, passage.title, passage.text, _date(int(self.dates[position])))
 
     def search(self, query: str, k: int, cutoff: str = "") -> list[Paper]:
         """Return the best ``k`` papers for some words, best first, none later than ``cutoff``."""
         allowed = self.dates <= last_allowed(cutoff) if cutoff else None
-        hits = self.index.search(query, k, allowed=allowed)
-        found = [(hit.passage, self._positions.get(hit.passage.id)) for hit in hits]
-        return [self._paper(passage, int(self.dates[place])) for passage, place in found if place is not None]
+        return [self.paper(place) for place in self.index.best(query, k, allowed=allowed)[0]]
 
     def citations(self, position: int, k: int, cutoff: str = "") -> list[int]:
         """Return the first ``k`` papers that cite a paper, in the order of the corpus, none later than ``cutoff``."""
@@ -122,11 +121,13 @@ class Corpus:
         chosen = places[self.dates[places] <= last_allowed(cutoff)] if cutoff else places
         return chosen[:k].tolist()
 
-    def _paper(self, passage: Passage, number: int) -> Paper:
-        date = f"{number:08d}" if number else ""
-        for unknown in ("00", "00"):
-            date = date.removesuffix(unknown) if len(date) > 4 else date
-        return Paper(passage.id, passage.title, passage.text, date)
+
+def _date(number: int) -> str:
+    """Return the date of a number ``YYYYMMDD`` whose unknown parts are zeros."""
+    text = f"{number:08d}" if number else ""
+    if text.endswith("0000"):
+        return text[:4]
+    return text[:6] if text.endswith("00") else text
 
 
 class CorpusBackend:
