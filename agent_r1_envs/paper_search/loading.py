@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from agent_r1_envs.hotpotqa.files import read_rows
 from agent_r1_envs.hotpotqa.loading import resolve
 from agent_r1_envs.paper_search.backends.corpus import Corpus
 from agent_r1_envs.paper_search.data import PaperQuery, PaperRecord
+from agent_r1_envs.paper_search.identity import last_allowed
 from agent_r1_envs.paper_search.rows import FORMATS, READERS, detect, paper_record, spar_answers
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import is_unicode
@@ -46,7 +47,7 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
     files = _files(resolve(path), split)
     queries: list[PaperQuery] = []
     places: dict[str, str] = {}
-    inside: set[str] = set()
+    inside: dict[str, str] = {}
     for file in files:
         read = None
         for row in read_rows(file):
@@ -55,7 +56,8 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
             read = read or READERS[chosen]  # type: ignore[index]
             query = read(row)
             if read is READERS["deepscholar"]:
-                inside.add(paper_record(row).paper.id)
+                own = paper_record(row).paper
+                inside[own.id] = own.date
             if query is None:
                 continue
             for text in (query.id, query.question, *query.answers, *query.titles):
@@ -73,10 +75,19 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
     return TaskSet(queries, dataset=queries[0].dataset, split=split, ids=ids, content_hash=_digest(files))
 
 
-def answers_within(query: PaperQuery, papers: Collection[str]) -> PaperQuery:
-    """Return the query with the answers that are among ``papers``."""
-    kept = [(a, t) for a, t in zip(query.answers, query.titles, strict=True) if a in papers]
-    return replace(query, answers=tuple(a for a, _ in kept), titles=tuple(t for _, t in kept))
+def answers_within(query: PaperQuery, dates: Mapping[str, str]) -> PaperQuery:
+    """Return the query with the answers that a corpus holds.
+
+    The cut-off is the date of the paper that the query was made of, or of the latest answer: what later versions of a
+    paper cite may have appeared after the first.
+
+    Args:
+        query: The query.
+        dates: When each paper of the corpus appeared.
+    """
+    kept = [(key, title) for key, title in zip(query.answers, query.titles, strict=True) if key in dates]
+    cutoff = max([query.cutoff, *(dates[key] for key, _ in kept)], key=last_allowed) if query.cutoff else ""
+    return replace(query, answers=tuple(a for a, _ in kept), titles=tuple(t for _, t in kept), cutoff=cutoff)
 
 
 def iter_papers(path: str | Path) -> Iterator[PaperRecord]:
