@@ -86,7 +86,8 @@ def answers_within(query: PaperQuery, dates: Mapping[str, str]) -> PaperQuery:
         dates: When each paper of the corpus appeared.
     """
     kept = [(key, title) for key, title in zip(query.answers, query.titles, strict=True) if key in dates]
-    cutoff = max([query.cutoff, *(dates[key] for key, _ in kept)], key=last_allowed) if query.cutoff else ""
+    known = [dates[key] for key, _ in kept if dates[key]]
+    cutoff = max([query.cutoff, *known], key=last_allowed) if query.cutoff else ""
     return replace(query, answers=tuple(a for a, _ in kept), titles=tuple(t for _, t in kept), cutoff=cutoff)
 
 
