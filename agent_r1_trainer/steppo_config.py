@@ -72,6 +72,10 @@ class StepPOConfig(BaseConfig):
     )
     top_k: int = field(default=0, metadata={"help": "Sample among this many tokens; 0 keeps all."})
     generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
+    generation_batch_tokens: int = field(
+        default=262_144,
+        metadata={"help": "Most tokens decoded at once: replies times the longest prompt with the longest reply."},
+    )
     generation_cache_tokens: int = field(
         default=131_072,
         metadata={

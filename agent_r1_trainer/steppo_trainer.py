@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
@@ -29,25 +29,13 @@ from agent_r1_trainer.generation import Generator, SamplingParams, TransformersG
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
 from agent_r1_trainer.models import Models, build_models, prompt_limit, stop_token_ids
 from agent_r1_trainer.scorer import Reference
+from agent_r1_trainer.step_numbers import StepNumbers, only
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.task_cursor import TaskCursor
 from agent_r1_trainer.update import Updater
 
 __all__ = ["StepPOTrainer"]
-
-
-class _Steps(Dataset[dict[str, int]]):
-    """Numbers the optimizer steps of an epoch: one item is one step, and the step decides what is trained on."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> dict[str, int]:
-        return {"step": index}
 
 
 class StepPOTrainer(CheckpointedTrainer):
@@ -125,13 +113,15 @@ class StepPOTrainer(CheckpointedTrainer):
         super().__init__(
             model=models.policy,
             args=args,
-            data_collator=_only,
-            train_dataset=_Steps((self.cursor.rollouts_per_epoch or 1) * args.updates_per_rollout),
-            eval_dataset=None if self.eval_flow is None else _Steps(1),
+            data_collator=only,
+            train_dataset=StepNumbers((self.cursor.rollouts_per_epoch or 1) * args.updates_per_rollout),
+            eval_dataset=None if self.eval_flow is None else StepNumbers(1),
             processing_class=models.tokenizer,
             callbacks=callbacks,
             optimizers=optimizers,
         )
+        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            raise ValueError("DeepSpeed and FSDP are not supported yet: use accelerate with plain data parallelism")
         if args.n_gpu > 1:
             raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
         self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
@@ -184,7 +174,7 @@ class StepPOTrainer(CheckpointedTrainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """One item a step, the same on every rank; nothing is sharded, since the items only count."""
-        return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=only)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer of the policy, with the value head in a group of its own learning rate."""
@@ -330,6 +320,7 @@ class StepPOTrainer(CheckpointedTrainer):
             policy,
             pad_token_id=self.processing_class.pad_token_id,
             max_rows=self.args.generation_batch_rows,
+            max_tokens=self.args.generation_batch_tokens,
             max_cached_tokens=self.args.generation_cache_tokens,
         )
 
@@ -395,7 +386,3 @@ class StepPOTrainer(CheckpointedTrainer):
         write_rows(rows, Path(self.args.output_dir), self.state.global_step)
         show_rows(rows, self.args.num_completions_to_print)
         log_tables(rows, self.args.report_to)
-
-
-def _only(batch: list[dict[str, int]]) -> dict[str, int]:
-    return batch[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -88,20 +88,22 @@ class Updater:
         total = torch.zeros((), device=self._accelerator.device)
         for number, batch in enumerate(update.batches):
             batch = batch.to(self._accelerator.device)
-            last = number == len(update.batches) - 1
-            detach = warmup or self._config.value_grad_to_trunk == "detach"
-            total += self._backward(model, experience, update, batch, metrics, detach=detach, synchronise=last)
+            self._accelerator.gradient_state._set_sync_gradients(number == len(update.batches) - 1)
+            if self._critic is None or not warmup:
+                total += self._policy_pass(model, experience, update, batch, metrics, warmup=warmup)
+            if self._critic is not None:
+                total += self._critic_pass(self._critic, experience, update, batch, metrics)
         ranks = self._accelerator.num_processes
         metrics.record("loss", total[None] * ranks, torch.full_like(total[None], 1.0 / ranks))
         means = reduce_metrics(self._accelerator, metrics).means()
         grad_norm = self._decide(experience, index, means, warmup=warmup)
         loss = means.pop("loss")
-        if index == 0:
+        if index == 0 and "log_ratio/max" in means:
             # The weights are still those that collected the batch: anything but 0 here is a wrong old log-probability.
             means["log_ratio/first_max"] = means["log_ratio/max"]
         return UpdateResult(loss, grad_norm, means)
 
-    def _backward(
+    def _policy_pass(
         self,
         model: nn.Module,
         experience: Experience,
@@ -109,28 +111,35 @@ class Updater:
         batch: MicroBatch,
         metrics: MetricSums,
         *,
-        detach: bool,
-        synchronise: bool,
+        warmup: bool,
     ) -> Tensor:
-        """Add one micro-batch's gradients; ranks are synchronised with the last one."""
-        ranks = self._accelerator.num_processes  # DDP averages over ranks, the weights already are global
-        self._accelerator.gradient_state._set_sync_gradients(synchronise)
+        """Add one micro-batch's gradients to the policy and its value head; returns its share of the loss."""
         with_head = self._needs_values and self._critic is None
-        with nullcontext() if synchronise else self._accelerator.no_sync(model):
+        detach = warmup or self._config.value_grad_to_trunk == "detach"
+        with self._synchronised_with_the_last(model):
             scores = score(model, batch, values=with_head, detach_values=detach)
             loss = self._policy_loss(scores, experience, update, batch, metrics)
             if scores.values is not None:
                 value_loss = self._value_loss(scores.values, experience, update, batch, metrics)
                 loss = loss + self._config.vf_coef * value_loss
-            self._accelerator.backward(loss * ranks)
-        total = loss.detach()
-        if self._critic is not None:
-            with nullcontext() if synchronise else self._accelerator.no_sync(self._critic.wrapped):
-                values = self._critic.values(batch, wrapped=True)
-                loss = self._value_loss(values, experience, update, batch, metrics)
-                self._accelerator.backward(loss * ranks)
-            total = total + loss.detach()
-        return total
+            self._accelerator.backward(loss * self._accelerator.num_processes)
+        return loss.detach()
+
+    def _critic_pass(
+        self, critic: SeparateCritic, experience: Experience, update: Update, batch: MicroBatch, metrics: MetricSums
+    ) -> Tensor:
+        """Add one micro-batch's gradients to the separate critic; returns its share of the loss."""
+        with self._synchronised_with_the_last(critic.wrapped):
+            loss = self._value_loss(critic.values(batch, wrapped=True), experience, update, batch, metrics)
+            self._accelerator.backward(loss * self._accelerator.num_processes)
+        return loss.detach()
+
+    def _synchronised_with_the_last(self, model: nn.Module) -> AbstractContextManager[Any]:
+        """Ranks exchange gradients with an update's last micro-batch only.
+
+        DDP averages over ranks then; losses are multiplied by the number of ranks, since their weights are global.
+        """
+        return nullcontext() if self._accelerator.sync_gradients else self._accelerator.no_sync(model)
 
     def _policy_loss(
         self, scores: Scores, experience: Experience, update: Update, batch: MicroBatch, metrics: MetricSums
@@ -188,7 +197,7 @@ class Updater:
             _drop([*self._policy, *critic])
             return policy_norm
         self.skipped_in_row = 0
-        if self._config.target_kl is not None and means["approx_kl"] > self._config.target_kl:
+        if self._config.target_kl is not None and means.get("approx_kl", 0.0) > self._config.target_kl:
             experience.policy_stopped = True
         means["policy_stopped"] = float(experience.policy_stopped)
         if experience.updates[index].num_steps == 0:

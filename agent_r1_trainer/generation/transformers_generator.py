@@ -39,17 +39,26 @@ class TransformersGenerator:
         model: The model, not wrapped by DDP or the like (PEFT is fine).
         pad_token_id: Any valid id; padded positions are masked.
         max_rows: Most prompts decoded at once.
+        max_tokens: Most tokens decoded at once: rows times the longest prompt with the longest reply. A row that is
+            longer is decoded alone.
         max_cached_tokens: Most tokens whose keys and values are kept between calls, all rows together. 0 keeps none.
     """
 
     def __init__(
-        self, model: torch.nn.Module, *, pad_token_id: int, max_rows: int = 512, max_cached_tokens: int = 131_072
+        self,
+        model: torch.nn.Module,
+        *,
+        pad_token_id: int,
+        max_rows: int = 512,
+        max_tokens: int = 262_144,
+        max_cached_tokens: int = 131_072,
     ) -> None:
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+        if max_rows < 1 or max_tokens < 1:
+            raise ValueError(f"max_rows and max_tokens must be at least 1, got {max_rows} and {max_tokens}")
         self.model: PreTrainedModel = base_causal_lm(model)
         self.pad_token_id = pad_token_id
         self.max_rows = max_rows
+        self.max_tokens = max_tokens
         self.max_cached_tokens = max_cached_tokens if _rows_stay_valid(self.model) else 0
         self._cached: list[CachedRow] = []
 
@@ -70,13 +79,23 @@ class TransformersGenerator:
         replies: dict[int, Generation] = {}
         known, self._cached = self._cached, []
         with evaluation_mode(self.model):
-            for start in range(0, len(order), self.max_rows):
-                chunk = order[start : start + self.max_rows]
+            for chunk in self._chunks(order, [len(prompt) + sampling.max_new_tokens for prompt in prompts]):
                 answered = self._answer([prompts[row] for row in chunk], sampling, [seeds[row] for row in chunk], known)
                 replies.update(zip(chunk, answered, strict=True))
         if sum(len(row.ids) for row in self._cached) > self.max_cached_tokens:
             self._cached = []
         return [replies[row] for row in range(len(prompts))]
+
+    def _chunks(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        """Cut rows, ordered by length, into batches within the limits."""
+        chunks: list[list[int]] = []
+        for row in order:
+            rows = len(chunks[-1]) + 1 if chunks else 0
+            if chunks and rows <= self.max_rows and rows * lengths[row] <= self.max_tokens:
+                chunks[-1].append(row)
+            else:
+                chunks.append([row])
+        return chunks
 
     def _answer(
         self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int], known: list[CachedRow]

@@ -129,12 +129,12 @@ class ScriptedGenerator:
 
 
 class StallEnv(CueEnv):
-    """Waiting costs nothing; the first reply that is no `wait` ends the episode, and wins if it is the rare `a`."""
+    """Waiting costs nothing; any other reply is an answer, which ends the episode and is right one time in five."""
 
     def step(self, action):
         self.messages.append({"role": "assistant", "content": action})
         over = action.split()[:1] != ["wait"]
-        self.right = self.turns if action.split()[:1] == ["a"] else 0
+        self.right = self.turns if over and self.np_random.random() < 0.2 else 0
         self._show()
         return list(self.messages), float(bool(self.right)), over, False, self._info()
 

@@ -103,10 +103,10 @@ def eager():
 
 
 @pytest.mark.parametrize("build", [make_model, eager, no_dropout_gpt2])
-@pytest.mark.parametrize("max_rows", [512, 5])
-def test_conversations_that_grow_are_read_from_where_they_ended(build, max_rows):
+@pytest.mark.parametrize("limits", [{}, {"max_rows": 5}, {"max_tokens": 100}])
+def test_conversations_that_grow_are_read_from_where_they_ended(build, limits):
     model, sampling, rng = build(), SamplingParams(6, STOP), random.Random(3)
-    cached = TransformersGenerator(model, pad_token_id=0, max_rows=max_rows)
+    cached = TransformersGenerator(model, pad_token_id=0, **limits)
     fresh = TransformersGenerator(model, pad_token_id=0, max_cached_tokens=0)
     read = []
     model.base_model.register_forward_pre_hook(
@@ -130,6 +130,11 @@ def test_conversations_that_grow_are_read_from_where_they_ended(build, max_rows)
             # Some go on, one begins anew (a refilled slot), one is rewritten in its middle.
             conversations[row] = conversations[row] + reply.ids + tail if row not in (3, 7) else tail * 3
         rng.shuffle(conversations)
+
+
+def test_batches_stay_within_rows_and_tokens():
+    generator = TransformersGenerator(make_model(), pad_token_id=0, max_rows=3, max_tokens=40)
+    assert generator._chunks([0, 1, 2, 3, 4, 5], [4, 5, 6, 20, 20, 90]) == [[0, 1, 2], [3, 4], [5]]
 
 
 def test_nothing_is_kept_beyond_the_budget_nor_where_it_would_be_wrong():

@@ -149,3 +149,40 @@ def test_a_rollout_without_any_episode_is_skipped_and_many_of_them_stop_the_run(
     Unreliable.started, Unreliable.broken = 0, range(999)
     with pytest.raises(RuntimeError, match=r"first rollout .*ConnectionError: the server is gone"):
         make_trainer(tmp_path, env=Unreliable, max_steps=12).train()
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_the_first_gradient_is_the_one_computed_plainly(merge, tmp_path):
+    """One update, a critic that says 0: whitened discounted returns times the mean gradient of each reply's tokens."""
+    gamma, trajectories, found = 0.9, [], {}
+    sizes = {"num_ppo_epochs": 1, "num_minibatches": 1, "max_steps": 1, "rollout_batch_size": 12}
+    trainer = make_trainer(tmp_path, gamma=gamma, max_grad_norm=0.0, merge_steps=merge, temperature=0.7, **sizes)
+    twin = make_model()
+    run, step = trainer.flow.run, trainer.training_step
+
+    def keep(*args, **kw):
+        trajectories.extend(run(*args, **kw))
+        return trajectories
+
+    def look(*args):
+        loss = step(*args)
+        found.update({name: p.grad.clone() for name, p in trainer.model.named_parameters() if "value_head" not in name})
+        return loss
+
+    trainer.flow.run, trainer.training_step = keep, look
+    trainer.train()
+
+    returns, logps = [], []
+    for trajectory in trajectories:
+        for turn, item in enumerate(trajectory.steps):
+            later = trajectory.steps[turn:]
+            returns.append(sum(gamma**lag * other.reward for lag, other in enumerate(later)))
+            logits = twin(torch.tensor([item.prompt_ids + item.response_ids])).logits[0] / 0.7
+            chosen = logits[len(item.prompt_ids) - 1 : -1].log_softmax(-1)
+            logps.append(chosen.gather(-1, torch.tensor(item.response_ids)[:, None]).mean())
+    scaled = torch.tensor(returns, dtype=torch.float64)
+    advantages = (scaled - scaled.mean()) / scaled.std(correction=0)
+    (-(advantages.float() * torch.stack(logps)).mean()).backward()
+    assert len(returns) > 20
+    for name, parameter in twin.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, atol=2e-6, rtol=1e-4)
