@@ -42,6 +42,12 @@ ENVIRONMENTS: tuple[Registration, ...] = (
         max_episode_steps=15,
         summary="Buy what an instruction asks for in a web shop.",
     ),
+    Registration(
+        id="AgentR1/PaperSearch-v0",
+        entry_point="agent_r1_envs.paper_search.env:PaperSearchEnv",
+        max_episode_steps=5,
+        summary="Find the papers that answer a query, by searching and along citations.",
+    ),
 )
 
 

@@ -17,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+serve = typer.Typer(help="Serve local data in the form of a live service.", no_args_is_help=True)
+app.add_typer(serve, name="serve")
+
 EnvKwargs = Annotated[str, typer.Option(help="Further arguments of the environment, a JSON object.")]
 Split = Annotated[str, typer.Option(help="Split of the tasks.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is random.")]
@@ -95,6 +98,21 @@ def train(
     from agent_r1_trainer.train import train_command
 
     raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out))
+
+
+@serve.command()
+def papers(
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="A file of papers, or a folder with a saved corpus; the embedded one without it."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 for a free one.")] = 8000,
+) -> None:
+    """Serve papers as the Graph API of Semantic Scholar does; needs the extra 'serve'."""
+    from agent_r1_trainer.serve import serve_papers
+
+    raise typer.Exit(serve_papers(corpus, host, port))
 
 
 def main() -> None:

@@ -16,6 +16,8 @@ from agent_r1_envs.retrieval.postings import Postings, build_postings
 from agent_r1_envs.retrieval.types import Hit, Passage, check_k
 from agent_r1_envs.retrieval.words import Tokenizer, tokenizer_name, words
 
+_BLOCK = 256  # scores that are looked at together when the best are chosen
+
 
 class OkapiRetriever:
     """BM25 (Okapi, ATIRE variant) over a fixed list of passages, scored as ``rank_bm25.BM25Okapi`` scores them.
@@ -84,15 +86,33 @@ class OkapiRetriever:
         Raises:
             ValueError: ``k`` is not an integer of at least 1.
         """
+        best, scores = self.best(query, k)
+        return [Hit(self.passages[i], score) for i, score in zip(best, scores, strict=True)]
+
+    def best(
+        self, query: str, k: int, *, allowed: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[list[int], list[float]]:
+        """Return positions and scores of the best ``k`` passages that hold a word of the query, best first.
+
+        Args:
+            query: The query.
+            k: Most passages.
+            allowed: Which passages may be returned, bool of shape ``[len(self)]``; None for all of them.
+
+        Raises:
+            ValueError: ``k`` is not an integer of at least 1.
+        """
         check_k(k)
         terms = self.tokenizer(query)
         scores = self._postings.scores(terms)
+        if allowed is not None:
+            scores = np.where(allowed, scores, -np.inf)
         best = _best(scores, k)
         if not best.size or scores[best[-1]] <= 0:  # only then can a passage without any query word be among them
-            matching = self._postings.matching(terms)
+            matching = self._postings.matching(terms) & np.isfinite(scores)
             best = _best(np.where(matching, scores, -np.inf), k)
             best = best[matching[best]]
-        return [Hit(self.passages[i], float(scores[i])) for i in best.tolist()]
+        return best.tolist(), scores[best].tolist()
 
     def search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return the hits of every query, in the order of ``queries``."""
@@ -142,9 +162,14 @@ class OkapiRetriever:
 
 def _best(scores: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.intp]:
     """Return the positions of the ``k`` largest scores, largest first, equal scores in order of position."""
-    if k < len(scores):
-        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
-        candidates = np.flatnonzero(scores >= threshold)
+    blocks = len(scores) // _BLOCK
+    if blocks >= k:
+        # The k-th largest of the blocks' maxima is reached k times at least, and by few scores in all.
+        maxima = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        candidates = np.flatnonzero(scores >= np.partition(maxima, blocks - k)[blocks - k])
     else:
         candidates = np.arange(len(scores))
+    if k < len(candidates):
+        threshold = np.partition(scores[candidates], len(candidates) - k)[len(candidates) - k]
+        candidates = candidates[scores[candidates] >= threshold]
     return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]

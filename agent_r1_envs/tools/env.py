@@ -37,6 +37,8 @@ class ToolEnv(AgentEnv[TaskT]):
             world keep their state where :meth:`_get_world` finds it, and change nothing when they raise ``ToolError``.
         max_calls: The most calls of one action.
         answer_aliases: Names of the answer; the first is the one that is shown. None at all for an env without one.
+        answer_description: What the model is told of the answer.
+        answer_argument: What the model is told of its text.
         **kwargs: Arguments of :class:`~agent_r1_envs.core.AgentEnv`.
 
     Raises:
@@ -50,6 +52,8 @@ class ToolEnv(AgentEnv[TaskT]):
         *,
         max_calls: int = 4,
         answer_aliases: Sequence[str] = ("answer", "finish"),
+        answer_description: str = "Give the final answer, which ends the episode.",
+        answer_argument: str = "The answer alone, as short as possible.",
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, **kwargs)
@@ -60,7 +64,7 @@ class ToolEnv(AgentEnv[TaskT]):
         shown = [tool if isinstance(tool, Tool) else Tool.from_function(tool) for tool in tools]
         named = [(tool.name, tool) for tool in shown]
         if answer_aliases:
-            answer = _answer_tool(answer_aliases[0])
+            answer = _answer_tool(answer_aliases[0], answer_description, answer_argument)
             shown.append(answer)
             named.extend((alias, answer) for alias in answer_aliases)
         self._shown_tools = tuple(shown)
@@ -152,12 +156,11 @@ class ToolEnv(AgentEnv[TaskT]):
             raise ToolError(f"{tool.name}: {failure}; write {tool.json_usage}") from None
 
 
-def _answer_tool(name: str) -> Tool:
+def _answer_tool(name: str, description: str, argument: str) -> Tool:
     def answer(answer: str) -> str:
         raise NotImplementedError("the env takes the answer itself")
 
-    described = {"answer": "The answer alone, as short as possible."}
-    return Tool(name, "Give the final answer, which ends the episode.", answer, described)
+    return Tool(name, description, answer, {"answer": argument})
 
 
 def _report(name: str, arguments: dict[str, Any], error: str, reward: float) -> dict[str, Any]:

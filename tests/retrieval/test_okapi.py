@@ -85,3 +85,16 @@ def test_content_hash_tells_indexes_apart() -> None:
     assert base.content_hash == OkapiRetriever(list(PASSAGES)).content_hash
     assert base.content_hash != OkapiRetriever(PASSAGES[:-1]).content_hash
     assert base.content_hash != OkapiRetriever(PASSAGES, k1=1.2).content_hash
+
+
+def test_the_best_among_many_are_those_of_a_full_sort() -> None:
+    rng = np.random.default_rng(0)
+    passages = [Passage(str(i), "", " ".join(f"w{w}" for w in rng.integers(40, size=6))) for i in range(5_000)]
+    index = OkapiRetriever(passages)
+    allowed = rng.random(5_000) < 0.5
+    for k in (1, 7, 19, 20, 300):
+        for query in ("w1 w2 w3", "w7", "absent"):
+            scores = index.scores(query)
+            order = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] > 0]
+            assert index.best(query, k)[0] == order[:k]
+            assert index.best(query, k, allowed=allowed)[0] == [i for i in order if allowed[i]][:k]

@@ -39,7 +39,7 @@ def test_opens_as_it_was_saved(saved: Path) -> None:
 
 
 def test_arrays_stay_on_disk(saved: Path) -> None:
-    assert isinstance(OkapiRetriever.open(saved)._postings.impacts, np.memmap)
+    assert isinstance(OkapiRetriever.open(saved)._postings.impacts.base, np.memmap)
 
 
 def test_another_process_opens_it(saved: Path) -> None:

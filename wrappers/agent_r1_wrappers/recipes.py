@@ -37,6 +37,7 @@ from agent_r1_wrappers.wrap_observation import WrapObservation
 
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
 _SHOP_TEXTS = "agent_r1_wrappers.webshop_recipes"
+_PAPERS = "agent_r1_wrappers.paper_search_recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,21 @@ RECIPES: tuple[Recipe, ...] = (
             ),
         ),
         summary="WebShop as verl-agent's GiGPO plays it: the same state, and <think> and <action> tags.",
+    ),
+    Recipe(
+        id="AgentR1/PaperSearch-StepPO-v0",
+        base="AgentR1/PaperSearch-v0",
+        wrappers=(
+            ParseToolCalls.wrapper_spec(no_call="finish", finish_tool="finish"),
+            AppendHistory.wrapper_spec(system=f"{_PAPERS}:PAPERS_SYSTEM"),
+            RewriteContext.wrapper_spec(
+                template=f"{_PAPERS}:PAPERS_TEMPLATE",
+                variables=f"{_PAPERS}:papers_variables",
+                fit="pool",
+                tokens=14_336,
+            ),
+        ),
+        summary="Paper search with a prompt rebuilt each turn: query, past calls, pool; a reply without a call ends.",
     ),
 )
 

@@ -1,0 +1,168 @@
+"""A local literature: papers, a lexical index over them, and their citation graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agent_r1_envs.paper_search.backends.citation_graph import CitationGraph, GraphBuilder
+from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup
+from agent_r1_envs.paper_search.data import Paper, PaperRecord
+from agent_r1_envs.paper_search.identity import earliest, last_allowed, paper_key
+from agent_r1_envs.retrieval import OkapiRetriever, Passage
+
+
+class Positions(Protocol):
+    """From the name of a paper to its position: a ``dict``, or the sorted names of a saved corpus."""
+
+    def get(self, key: str, /) -> int | None:
+        """Return the position, or None."""
+        ...
+
+
+class Corpus:
+    """Papers that can be searched by words and along citations; immutable.
+
+    Make one with :meth:`of`, or map a saved one into memory with :meth:`open`.
+
+    Attributes:
+        index: BM25 over title and abstract.
+        graph: The citations.
+        dates: int32 of shape ``[papers]``: ``YYYYMMDD``, unknown parts 0.
+    """
+
+    def __init__(
+        self,
+        index: OkapiRetriever,
+        graph: CitationGraph,
+        dates: npt.NDArray[np.int32],
+        positions: Positions,
+    ) -> None:
+        self.index, self.graph, self.dates, self._positions = index, graph, dates, positions
+
+    @classmethod
+    def of(cls, records: Iterable[PaperRecord]) -> Corpus:
+        """Index papers; of two with one name the first counts.
+
+        Raises:
+            ValueError: If no paper holds a word.
+        """
+        builder, dates = GraphBuilder(), []
+
+        def passages() -> Iterator[Passage]:
+            for record in records:
+                if builder.add(record.paper.id, record.references):
+                    dates.append(earliest(record.paper.date))
+                    yield Passage(record.paper.id, record.paper.title, record.paper.abstract)
+
+        index = OkapiRetriever(passages())
+        return cls(index, builder.graph(), np.array(dates, dtype=np.int32), builder.positions())
+
+    def save(self, folder: str | Path) -> None:
+        """Write the corpus to a folder that :meth:`open` maps into memory; an older one there is replaced."""
+        from agent_r1_envs.paper_search.backends.corpus_store import save_corpus
+
+        save_corpus(self, Path(folder))
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify: bool = True) -> Corpus:
+        """Map a saved corpus into memory, which the processes of a machine share.
+
+        Args:
+            folder: What :meth:`save` wrote.
+            verify: Compare the hash of every file (about a second per gigabyte); sizes are always compared.
+
+        Raises:
+            agent_r1_envs.errors.DataError: If it is missing or damaged.
+        """
+        from agent_r1_envs.paper_search.backends.corpus_store import open_corpus
+
+        return cls(*open_corpus(Path(folder), verify))
+
+    def __len__(self) -> int:
+        """Return the number of papers."""
+        return len(self.index)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
+        return self
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of titles, abstracts and ids, in their order."""
+        return self.index.content_hash
+
+    def position(self, paper_id: str) -> int | None:
+        """Return where a paper is, by any of its names, or None."""
+        return self._positions.get(paper_key(paper_id))
+
+    def paper(self, position: int) -> Paper:
+        """Return the paper at a position."""
+        passage = self.index.passages[position]
+        return Paper(passage.id, passage.title, passage.text, _date(int(self.dates[position])))
+
+    def search(self, query: str, k: int, cutoff: str = "") -> list[Paper]:
+        """Return the best ``k`` papers for some words, best first, none later than ``cutoff``."""
+        allowed = self.dates <= last_allowed(cutoff) if cutoff else None
+        return [self.paper(place) for place in self.index.best(query, k, allowed=allowed)[0]]
+
+    def citations(self, position: int, k: int, cutoff: str = "") -> list[int]:
+        """Return the first ``k`` papers that cite a paper, in the order of the corpus, none later than ``cutoff``."""
+        return self._allowed(self.graph.citing(position), k, cutoff)
+
+    def references(self, position: int, k: int, cutoff: str = "") -> list[int]:
+        """Return the first ``k`` papers that a paper cites, in its own order, none later than ``cutoff``."""
+        return self._allowed(self.graph.cited_by(position), k, cutoff)
+
+    def _allowed(self, places: npt.NDArray[np.int32], k: int, cutoff: str) -> list[int]:
+        chosen = places[self.dates[places] <= last_allowed(cutoff)] if cutoff else places
+        return chosen[:k].tolist()
+
+
+def _date(number: int) -> str:
+    """Return the date of a number ``YYYYMMDD`` whose unknown parts are zeros."""
+    text = f"{number:08d}" if number else ""
+    if text.endswith("0000"):
+        return text[:4]
+    return text[:6] if text.endswith("00") else text
+
+
+class CorpusBackend:
+    """Searches a local corpus.
+
+    Args:
+        corpus: The corpus.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CorpusBackend:
+        return self
+
+    def look_up(self, lookups: Sequence[Lookup], limits: Limits, cutoff: str = "") -> list[Found]:
+        """Answer the calls of a turn; see :class:`~agent_r1_envs.paper_search.backends.protocol.Backend`."""
+        return [Found(tuple(self._answer(lookup, limits, cutoff))) for lookup in lookups]
+
+    def describe(self) -> dict[str, Any]:
+        """Return size and hash of the corpus."""
+        return {"name": "corpus", "papers": len(self.corpus), "content_hash": self.corpus.content_hash}
+
+    def neighbours(self, paper_id: str, limits: Limits, cutoff: str = "") -> list[str]:
+        """Return the names of the papers that an expansion returns, without their texts."""
+        return [self.corpus.index.passages[place].id for place in self._around(paper_id, limits, cutoff)]
+
+    def _answer(self, lookup: Lookup, limits: Limits, cutoff: str) -> list[Paper]:
+        if isinstance(lookup, Expand):
+            return [self.corpus.paper(place) for place in self._around(lookup.paper_id, limits, cutoff)]
+        return self.corpus.search(lookup.query, limits.search, cutoff)
+
+    def _around(self, paper_id: str, limits: Limits, cutoff: str) -> list[int]:
+        position = self.corpus.position(paper_id)
+        if position is None:
+            return []
+        citing = self.corpus.citations(position, limits.citations, cutoff)
+        return list(dict.fromkeys(citing + self.corpus.references(position, limits.references, cutoff)))
