@@ -36,6 +36,12 @@ ENVIRONMENTS: tuple[Registration, ...] = (
         max_episode_steps=5,
         summary="Answer multi-hop questions by searching an encyclopedia.",
     ),
+    Registration(
+        id="AgentR1/ALFWorld-v0",
+        entry_point="agent_r1_envs.alfworld.env:ALFWorldEnv",
+        max_episode_steps=50,
+        summary="Do household tasks in a room that is told in text.",
+    ),
 )
 
 

@@ -152,7 +152,6 @@ def _in_archive(path: Path, split: str) -> Iterator[RawGame]:
             raw.game = content
         else:
             raw.trajectory = content
-            # 200 kB each: of a trajectory only a few words are kept
         if raw.game is not None and raw.trajectory is not None and inside is not None:
             yield games.pop(game_id)
     if splits and split not in splits:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agent_r1_envs.alfworld.model import Game, Goal, State
 
-__all__ = ["FORMAT", "Record", "decode", "encode"]
+__all__ = ["FORMAT", "Record", "canonical", "decode", "encode"]
 
 FORMAT: Final = 1
 """Raise it whenever a record, or what parsing makes of a game file, changes: old indexes are then built again."""
@@ -34,11 +34,16 @@ class Record:
 
 def encode(record: Record) -> bytes:
     """Return the canonical JSON of a record, compressed."""
+    return zlib.compress(canonical(record), 9)
+
+
+def canonical(record: Record) -> bytes:
+    """Return the canonical JSON of a record: equal records give equal bytes on every machine."""
     game = record.game
     values = [getattr(game, name) for name in _FIELDS]
     values[_FIELDS.index("goal")] = [getattr(game.goal, field.name) for field in fields(Goal)]
     text = json.dumps([values, record.annotations], separators=(",", ":"), ensure_ascii=True)
-    return zlib.compress(text.encode("ascii"), 9)
+    return text.encode("ascii")
 
 
 def decode(data: bytes | memoryview) -> Record:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from agent_r1_envs.alfworld.records import FORMAT, Record, decode, encode
+from agent_r1_envs.alfworld.records import FORMAT, Record, canonical, decode, encode
 from agent_r1_envs.errors import DataError
 
 __all__ = ["Problem", "Row", "Store", "StoreWriter", "open_store"]
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     Attributes:
         id: Its id, the path of its folder in the split.
         task_type: Its task type.
-        digest: SHA-256 of its record, in hex.
+        digest: SHA-256 of its record's canonical JSON, in hex.
         offset: Where its record begins.
         size: How many bytes that has.
     """
@@ -85,8 +85,8 @@ class StoreWriter:
 
     def add(self, game_id: str, record: Record) -> None:
         """Add a game."""
-        data = encode(record)
-        self._rows.append((game_id, record.game.goal.task_type, hashlib.sha256(data).hexdigest(), data))
+        digest = hashlib.sha256(canonical(record)).hexdigest()
+        self._rows.append((game_id, record.game.goal.task_type, digest, encode(record)))
 
     def leave_out(self, problem: Problem) -> None:
         """Note a game that cannot be played."""
