@@ -11,7 +11,7 @@ from typing import Any, Final
 from agent_r1_envs.alfworld.generator import DIFFICULTIES, PANEL, difficulty_of
 from agent_r1_envs.alfworld.model import TASK_TYPES
 from agent_r1_envs.alfworld.records import canonical
-from agent_r1_envs.alfworld.tasks import GeneratedTask
+from agent_r1_envs.alfworld.tasks import GeneratedTask, HouseholdTask
 from agent_r1_envs.tasks import TaskSet
 
 __all__ = ["HASHES", "content_hash", "load_panel"]
@@ -33,7 +33,7 @@ def load_panel(
     seed: int = 0,
     difficulty: str | Mapping[str, Any] = "standard",
     task_types: Sequence[str] = TASK_TYPES,
-) -> TaskSet[GeneratedTask]:
+) -> TaskSet[HouseholdTask]:
     """Return generated tasks.
 
     Args:
@@ -51,7 +51,9 @@ def load_panel(
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1_000_000:
         raise ValueError(f"games must be a number from 1 to 1,000,000, got {games!r}")
     how = difficulty_of(difficulty)
-    tasks = [GeneratedTask(split, n, seed, how, task_types[n % len(task_types)]) for n in range(count)]
+    tasks: list[HouseholdTask] = [
+        GeneratedTask(split, n, seed, how, task_types[n % len(task_types)]) for n in range(count)
+    ]
     ids = [task.id for task in tasks]
     digest = HASHES[split]
     if (count, seed, how, tuple(task_types)) != (number, default_seed, DIFFICULTIES["standard"], TASK_TYPES):
@@ -61,7 +63,7 @@ def load_panel(
     return TaskSet(tasks, dataset=DATASET, split=split, ids=ids, content_hash=digest)
 
 
-def content_hash(tasks: TaskSet[GeneratedTask]) -> str:
+def content_hash(tasks: TaskSet[HouseholdTask]) -> str:
     """Make every game and return the SHA-256 of their canonical JSON."""
     digest = hashlib.sha256()
     for task in tasks:

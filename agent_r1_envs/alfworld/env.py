@@ -26,8 +26,8 @@ _MAX_LENGTH: Final = 16_384
 class ALFWorldEnv(AgentEnv[HouseholdTask]):
     """Do a household task: put something somewhere, clean, hot, cool or twice, or look at it under a lamp.
 
-    An action is one command, such as ``go to countertop 1`` or ``take apple 2 from countertop 1``. What is no command in
-    the present state is answered by "Nothing happens." The game ends, with reward 1, when the task is done.
+    An action is one command, such as ``go to countertop 1`` or ``take apple 2 from countertop 1``. What is no command
+    in the present state is answered by "Nothing happens." The game ends, with reward 1, when the task is done.
 
     Args:
         split: ``train``, ``valid_seen`` (or ``validation``) or ``valid_unseen`` (or ``test``).

@@ -66,9 +66,7 @@ def export_game(game: Game, rules: tuple[str, str] | None = None) -> dict[str, A
     return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": problem, "solvable": True}
 
 
-def export_panel(
-    tasks: TaskSet[HouseholdTask], folder: str | Path, rules: tuple[str, str] | None = None
-) -> list[Path]:
+def export_panel(tasks: TaskSet[HouseholdTask], folder: str | Path, rules: tuple[str, str] | None = None) -> list[Path]:
     """Write every game of a panel, with the ``traj_data.json`` that alfworld looks for.
 
     Args:
@@ -121,7 +119,11 @@ def installed_rules() -> tuple[str, str]:
 
 def _objects(game: Game) -> str:
     declared = [f"{_AGENT} - agent"]
-    for sort, ids in (("location", _places(game)), ("receptacle", _ids(game.receptacles)), ("object", _ids(game.objects))):
+    for sort, ids in (
+        ("location", _places(game)),
+        ("receptacle", _ids(game.receptacles)),
+        ("object", _ids(game.objects)),
+    ):
         declared += [f"{name} - {sort}" for name in ids]
     kinds = {
         "rtype": {_spelled(kind_of(name)) for name in game.receptacles} | {*_RULES_MENTION["rtype"]},
@@ -154,7 +156,9 @@ def _facts(game: Game) -> Iterator[str]:
     for thing, name in enumerate(objects):
         yield f"objectType {name} {kinds[thing]}Type"
         yield from (f"{predicate} {name}" for predicate in _PROPERTIES if getattr(game, predicate) >> thing & 1)
-        yield from (f"{said} {name}" for condition, said in _CONDITIONS.items() if getattr(start, condition) >> thing & 1)
+        yield from (
+            f"{said} {name}" for condition, said in _CONDITIONS.items() if getattr(start, condition) >> thing & 1
+        )
         if game.vessels >> thing & 1:
             yield f"isReceptacleObject {name}"
     yield from (f"inReceptacleObject {objects[inner]} {objects[outer]}" for outer, inner in game.inside)
@@ -185,7 +189,9 @@ def _ids(names: tuple[str, ...]) -> list[str]:
     for number, name in enumerate(names):
         kind = _spelled(kind_of(name))
         base = base_of(kind)
-        ids.append(f"{base}_bar__plus_{number // 100:02d}_dot_{number % 100:02d}{f'_bar_{kind}' if base != kind else ''}")
+        ids.append(
+            f"{base}_bar__plus_{number // 100:02d}_dot_{number % 100:02d}{f'_bar_{kind}' if base != kind else ''}"
+        )
     return ids
 
 

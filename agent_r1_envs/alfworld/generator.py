@@ -1,8 +1,8 @@
 """Generates household tasks of all six types; every game can be solved.
 
 A pair of an object and the receptacle (or lamp) that it goes to is either for training or held out, by a fixed rule.
-Splits ``train`` and ``valid_seen`` have the first in different households, ``valid_unseen`` only has the others, so that
-no training game of any seed shows a held-out pair.
+Splits ``train`` and ``valid_seen`` have the first in different households, ``valid_unseen`` only has the others, so
+that no training game of any seed shows a held-out pair.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def _range(name: str, bounds: Any) -> tuple[int, int]:
         or any(isinstance(end, bool) or not isinstance(end, int) for end in ends)
         or not 0 <= ends[0] <= ends[1] <= _MOST
     ):
-        raise ValueError(f"difficulty, {name}: expected a number or a range [least, most] up to {_MOST}; got {bounds!r}")
+        raise ValueError(
+            f"difficulty, {name}: expected a number or a range [least, most] up to {_MOST}; got {bounds!r}"
+        )
     return ends[0], ends[1]
 
 
@@ -148,7 +150,9 @@ def _choices(task_type: str, held_out: bool) -> tuple[tuple[str, str, str], ...]
                 (thing, kind)
                 for thing in SCENE_OBJECTS[scene]
                 for kind in kinds
-                if thing in things and thing in ACCEPTS[kind] and (task_type, kind) != ("pick_clean_then_place_in_recep", tool)
+                if thing in things
+                and thing in ACCEPTS[kind]
+                and (task_type, kind) != ("pick_clean_then_place_in_recep", tool)
             ]
         for thing, goal in pairs:
             # It has to be somewhere else at the beginning.

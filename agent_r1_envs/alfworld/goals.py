@@ -14,7 +14,11 @@ Literal = tuple[str, ...]
 
 # What a goal of each form says of objects (?o, ?o2, lamp ?t), receptacle ?r, place ?l and agent ?a, and the names that
 # stand for kinds: TARGET, RECEPTACLE, LAMP.
-_PUT: Final = {("objecttype", "?o", "TARGET"), ("receptacletype", "?r", "RECEPTACLE"), ("inreceptacle", "?o", "?r")}
+_PUT: Final[set[Literal]] = {
+    ("objecttype", "?o", "TARGET"),
+    ("receptacletype", "?r", "RECEPTACLE"),
+    ("inreceptacle", "?o", "?r"),
+}
 _FORMS: Final[dict[str, set[Literal]]] = {
     "pick_and_place_simple": _PUT,
     "pick_clean_then_place_in_recep": _PUT | {("cleanable", "?o"), ("isclean", "?o")},
@@ -71,8 +75,8 @@ def _flatten(expression: Expression, scope: dict[str, str], found: list[Literal]
             _flatten(_expression(body), inner, found, counter)
         case ["not", ["=", str(one), str(other)]]:
             found.append(("different", *sorted((scope.get(one, one), scope.get(other, other)))))
-        case [str(name), *arguments] if name != "not" and all(isinstance(word, str) for word in arguments):
-            found.append((name, *(scope.get(word, word) for word in arguments)))
+        case [str(name), *words] if name != "not" and all(isinstance(word, str) for word in words):
+            found.append((name, *(scope.get(str(word), str(word)) for word in words)))
         case _:
             raise DataError(f"pddl_problem, :goal: expected 'and', 'exists' and facts, found {str(expression)[:80]}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isqrt
@@ -20,7 +20,9 @@ from agent_r1_envs.alfworld.vocabulary import (
     HEATABLE,
     KNIVES,
     LAMPS,
+    OBJECTS,
     OPENABLE,
+    RECEPTACLES,
     SCENES,
     SLICEABLE,
     VESSELS,
@@ -36,6 +38,9 @@ DIALECT: Final[DialectName] = "2.1.3"
 
 # As in the official games, one receptacle in eleven stands where another one does.
 _SHARED: Final = 1 / 11
+
+# What sorts kinds as the ids of their things.
+_SORT_KEYS: Final = {kind: f"{base_of(kind)}_bar_".lower() for kind in (*OBJECTS, *RECEPTACLES)}
 
 _ROOTS: Final = tuple(isqrt(100 * number) for number in range(32))
 
@@ -73,15 +78,16 @@ class Household:
         """Set up ``count`` receptacles, or as many as the scene has, the needed kinds among them."""
         most = SCENES[self.scene]
         self.receptacles = list(needed)
-        left = {kind: number for kind, number in most.items() if number > self.receptacles.count(kind)}
-        kinds = list(left)
-        free = [left[kind] - self.receptacles.count(kind) for kind in kinds]
+        kinds = list(most)
+        free = [most[kind] - self.receptacles.count(kind) for kind in kinds]
+        # In proportion to the square root of how many are left: others come before there are many of one kind.
+        weights = [_ROOTS[number] for number in free]
         for _ in range(min(count - len(self.receptacles), sum(free))):
-            # In proportion to the square root of how many are left: others come before there are many of one kind.
-            shares = list(accumulate(_ROOTS[number] for number in free))
+            shares = list(accumulate(weights))
             index = bisect_right(shares, below(rng, shares[-1]))
             self.receptacles.append(kinds[index])
             free[index] -= 1
+            weights[index] = _ROOTS[free[index]]
 
     def sites_for(self, kind: str, without: str = "") -> list[int]:
         """Return the receptacles that accept a kind of object, except those of the kind ``without``."""
@@ -107,10 +113,10 @@ class Household:
 
     def game(self, rng: Random, task: str, goal: Goal) -> Game:
         """Return the game; ``goal`` names kinds, its sets are filled in here."""
-        order = sorted(range(len(self.receptacles)), key=lambda number: _sort_key(self.receptacles[number]))
+        order = sorted(range(len(self.receptacles)), key=lambda number: _SORT_KEYS[self.receptacles[number]])
         position = {number: place for place, number in enumerate(order)}
         receptacles = [self.receptacles[number] for number in order]
-        things = sorted(((kind, position[site]) for kind, site in self.objects), key=lambda item: _sort_key(item[0]))
+        things = sorted(((kind, position[site]) for kind, site in self.objects), key=lambda item: _SORT_KEYS[item[0]])
         kinds = [kind for kind, _ in things]
         sites, places = _sites(rng, len(receptacles))
         contents, ground = [0] * len(receptacles), [0] * places
@@ -121,11 +127,13 @@ class Household:
         for number, kind in enumerate(kinds):
             by_kind[kind] = by_kind.get(kind, 0) | 1 << number
 
-        def of(wanted: frozenset[str]) -> int:
-            return sum(bits for kind, bits in by_kind.items() if kind in wanted)
+        present = by_kind.keys()
 
-        def where(wanted: Callable[[str], bool]) -> int:
-            return bit_set(number for number, kind in enumerate(receptacles) if wanted(kind))
+        def of(wanted: frozenset[str]) -> int:
+            return sum(map(by_kind.__getitem__, wanted & present))
+
+        def where(wanted: Container[str]) -> int:
+            return bit_set([number for number, kind in enumerate(receptacles) if kind in wanted])
 
         lamps = frozenset(LAMPS.values())
         accepts = {kind: of(ACCEPTS[kind]) for kind in set(receptacles)}
@@ -137,18 +145,18 @@ class Household:
                 goal.target.lower(),
                 by_kind[goal.target],
                 goal.receptacle.lower(),
-                where(lambda kind: kind == goal.receptacle),
+                where((goal.receptacle,)),
                 goal.lamp.lower(),
                 by_kind.get(goal.lamp, 0),
             ),
             places=tuple(f"loc {places - number}" for number in range(places)),
             receptacles=tuple(_names(receptacles)),
             sites=tuple(sites),
-            openable=where(lambda kind: kind in OPENABLE),
+            openable=where(OPENABLE),
             accepts=tuple(accepts[kind] for kind in receptacles),
-            washers=where(lambda kind: kind == "SinkBasin"),
-            heaters=where(lambda kind: kind == "Microwave"),
-            coolers=where(lambda kind: kind == "Fridge"),
+            washers=where(("SinkBasin",)),
+            heaters=where(("Microwave",)),
+            coolers=where(("Fridge",)),
             objects=tuple(_names(kinds)),
             pickupable=of(frozenset(kinds) - lamps),
             toggleable=of(lamps),
@@ -175,11 +183,6 @@ def _sites(rng: Random, receptacles: int) -> tuple[list[int], int]:
         other = below(rng, last + 1)
         shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
     return [shuffled[site] for site in sites], count + 1
-
-
-def _sort_key(kind: str) -> str:
-    """Return what sorts kinds as the ids of their things."""
-    return f"{base_of(kind)}_bar_".lower()
 
 
 def _names(kinds: Sequence[str]) -> list[str]:

@@ -61,4 +61,4 @@ def decode(data: bytes | memoryview) -> Record:
 
 
 def _state(values: Sequence[Any]) -> State:
-    return State(*(tuple(value) if isinstance(value, list) else value for value in values))
+    return State._make(tuple(value) if isinstance(value, list) else value for value in values)

@@ -65,6 +65,10 @@ class EngineSession:
 
     __slots__ = ("_commands", "_engine", "_notes", "_state", "conditions", "intro", "won")
 
+    _state: State
+    _notes: Notes
+    _commands: dict[str, Action]
+
     def __init__(self, game: Game, dialect: str | None = None, task: str | None = None) -> None:
         self._engine = Engine(game, dialect)
         state, self.intro = self._engine.begin(task)
@@ -116,6 +120,6 @@ class EngineSession:
 
     def _enter(self, state: State, notes: Notes) -> None:
         self._state, self._notes = state, notes
-        self._commands: dict[str, Action] = self._engine.commands(state)
+        self._commands = self._engine.commands(state)
         self.won = is_won(self._engine.game, state)
         self.conditions = goal_conditions(self._engine.game, state)

@@ -66,15 +66,16 @@ def load_tasks(
     path = resolve(data)
     store = open_index(path, name)
     _raise_problems(path, [problem for problem in store.problems if problem.reason not in skip])
-    key = ("alfworld tasks", str(path), name, _stamp(path), types)
-    return make_once(key, lambda: _official_tasks(path, name, store, types))
+    return make_once(
+        ("alfworld tasks", str(path), name, _stamp(path), types), lambda: _official_tasks(path, name, store, types)
+    )
 
 
 def open_index(path: Path, split: str) -> Store:
     """Return the index of a split, which is built when there is none or the games have changed.
 
-    It is written to :func:`cache_folder`, or kept in memory where that cannot be. Within a process the files of a folder
-    are looked at once, an archive every time.
+    It is written to :func:`cache_folder`, or kept in memory where that cannot be. Within a process the files of a
+    folder are looked at once, an archive every time.
 
     Raises:
         DataError: The data are missing or damaged.
@@ -175,7 +176,7 @@ def _official_tasks(path: Path, split: str, store: Store, types: tuple[str, ...]
         )
     lines = [split, *(f"{row.id} {row.digest}" for row in rows)]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
-    tasks = [StoredTask(store, row) for row in rows]
+    tasks: list[HouseholdTask] = [StoredTask(store, row) for row in rows]
     return TaskSet(tasks, dataset=DATASET, split=split, ids=[row.id for row in rows], content_hash=digest)
 
 
@@ -183,10 +184,8 @@ def _raise_problems(path: Path, problems: Sequence[Problem]) -> None:
     if problems:
         first = problems[0]
         more = f"; {len(problems) - 1} more games cannot be played" if len(problems) > 1 else ""
-        reasons = {problem.reason for problem in problems}
-        raise DataError(
-            f"{path}, game {first.id!r}: {first.message}{more}. skip={sorted({*DEFAULT_SKIP, *reasons})!r} leaves them out"
-        )
+        skip = sorted({*DEFAULT_SKIP, *(problem.reason for problem in problems)})
+        raise DataError(f"{path}, game {first.id!r}: {first.message}{more}. skip={skip!r} leaves them out")
 
 
 def _source(path: Path, split: str) -> Hashable:

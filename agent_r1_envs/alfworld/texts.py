@@ -61,9 +61,7 @@ def describe_object(game: Game, state: State, thing: int) -> str:
     if game.vessels >> thing & 1:
         inside = listing([f"a {game.objects[inner]}" for outer, inner in game.inside if outer == thing])
         return f"This is a normal {name}. In it, you see {inside}."
-    clean, hot, cool, sliced = (
-        bool(bits >> thing & 1) for bits in (state.clean, state.hot, state.cool, state.sliced)
-    )
+    clean, hot, cool, sliced = (bool(bits >> thing & 1) for bits in (state.clean, state.hot, state.cool, state.sliced))
     if clean or hot or cool:
         warmth = "hot" if hot else "cool" if cool else ""
         words = " and ".join(word for word in (warmth, "clean" if clean else "") if word)

@@ -68,12 +68,12 @@ SCENES: Final[dict[str, dict[str, int]]] = {
 
 SCENE_OBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "kitchen": tuple(
-        "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Kettle Knife Ladle Lettuce Mug Pan PepperShaker Plate Pot "
-        "Potato SaltShaker SoapBottle Spatula Spoon Tomato WineBottle".split()
+        "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Kettle Knife Ladle Lettuce Mug Pan PepperShaker Plate "
+        "Pot Potato SaltShaker SoapBottle Spatula Spoon Tomato WineBottle".split()
     ),
     "livingroom": tuple(
-        "Book Box CellPhone CreditCard KeyChain Laptop Newspaper Pencil Pillow Plate RemoteControl Statue TissueBox Vase "
-        "Watch WateringCan".split()
+        "Book Box CellPhone CreditCard KeyChain Laptop Newspaper Pencil Pillow Plate RemoteControl Statue TissueBox "
+        "Vase Watch WateringCan".split()
     ),
     "bedroom": tuple(
         "AlarmClock BasketBall Book Bowl CD CellPhone Cloth CreditCard KeyChain Laptop Mug Pen Pencil Pillow "
@@ -94,44 +94,66 @@ _ACCEPTS: Final = {
     "ArmChair": "Book Box CellPhone Cloth CreditCard KeyChain Laptop Newspaper Pillow RemoteControl",
     "BathtubBasin": "Cloth DishSponge HandTowel SoapBar",
     "Bed": "BasketBall Book CellPhone Laptop Pillow TennisRacket",
-    "Cabinet": "Book Bowl Box Candle CD Cloth Cup DishSponge HandTowel Kettle Ladle Mug Newspaper Pan PepperShaker Plate "
-    "Pot SaltShaker SoapBar SoapBottle SprayBottle TissueBox ToiletPaper Vase WateringCan WineBottle",
+    "Cabinet": (
+        "Book Bowl Box Candle CD Cloth Cup DishSponge HandTowel Kettle Ladle Mug Newspaper Pan PepperShaker Plate "
+        "Pot SaltShaker SoapBar SoapBottle SprayBottle TissueBox ToiletPaper Vase WateringCan WineBottle"
+    ),
     "Cart": "Candle Cloth DishSponge HandTowel SoapBar SoapBottle SprayBottle TissueBox ToiletPaper",
     "CoffeeMachine": "Mug",
-    "CoffeeTable": "Book Bowl Box Candle CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Plate RemoteControl "
-    "Statue TissueBox Vase Watch WateringCan",
-    "CounterTop": "AlarmClock Apple Book Bowl Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup DishSponge Egg "
-    "Fork HandTowel Kettle KeyChain Knife Ladle Laptop Lettuce Mug Pan Pen Pencil PepperShaker Plate Pot Potato "
-    "RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle Statue TissueBox ToiletPaper Tomato Vase "
-    "WineBottle",
-    "Desk": "AlarmClock BasketBall Book Bowl Box CD CellPhone Cloth CreditCard KeyChain Laptop Mug Pen Pencil "
-    "RemoteControl Statue TennisRacket TissueBox Vase Watch WateringCan",
-    "DiningTable": "AlarmClock Apple BasketBall Book Bowl Box Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup "
-    "DishSponge Egg Fork Kettle KeyChain Knife Ladle Laptop Lettuce Mug Newspaper Pan Pen Pencil PepperShaker Plate Pot "
-    "Potato RemoteControl SaltShaker SoapBottle Spatula Spoon SprayBottle Statue TennisRacket TissueBox Tomato Vase "
-    "Watch WateringCan WineBottle",
-    "Drawer": "Book ButterKnife Candle CD CellPhone Cloth CreditCard DishSponge Fork HandTowel KeyChain Knife Ladle "
-    "Newspaper Pen Pencil PepperShaker RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle TissueBox "
-    "ToiletPaper Watch WateringCan",
-    "Dresser": "AlarmClock BasketBall Book Bowl Box Candle CD CellPhone Cloth CreditCard KeyChain Laptop Mug Newspaper "
-    "Pen Pencil Plate RemoteControl SprayBottle Statue TennisRacket TissueBox ToiletPaper Vase Watch WateringCan",
+    "CoffeeTable": (
+        "Book Bowl Box Candle CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Plate RemoteControl Statue "
+        "TissueBox Vase Watch WateringCan"
+    ),
+    "CounterTop": (
+        "AlarmClock Apple Book Bowl Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup DishSponge Egg Fork "
+        "HandTowel Kettle KeyChain Knife Ladle Laptop Lettuce Mug Pan Pen Pencil PepperShaker Plate Pot Potato "
+        "RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle Statue TissueBox ToiletPaper Tomato "
+        "Vase WineBottle"
+    ),
+    "Desk": (
+        "AlarmClock BasketBall Book Bowl Box CD CellPhone Cloth CreditCard KeyChain Laptop Mug Pen Pencil "
+        "RemoteControl Statue TennisRacket TissueBox Vase Watch WateringCan"
+    ),
+    "DiningTable": (
+        "AlarmClock Apple BasketBall Book Bowl Box Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup "
+        "DishSponge Egg Fork Kettle KeyChain Knife Ladle Laptop Lettuce Mug Newspaper Pan Pen Pencil PepperShaker "
+        "Plate Pot Potato RemoteControl SaltShaker SoapBottle Spatula Spoon SprayBottle Statue TennisRacket "
+        "TissueBox Tomato Vase Watch WateringCan WineBottle"
+    ),
+    "Drawer": (
+        "Book ButterKnife Candle CD CellPhone Cloth CreditCard DishSponge Fork HandTowel KeyChain Knife Ladle "
+        "Newspaper Pen Pencil PepperShaker RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle "
+        "TissueBox ToiletPaper Watch WateringCan"
+    ),
+    "Dresser": (
+        "AlarmClock BasketBall Book Bowl Box Candle CD CellPhone Cloth CreditCard KeyChain Laptop Mug Newspaper Pen "
+        "Pencil Plate RemoteControl SprayBottle Statue TennisRacket TissueBox ToiletPaper Vase Watch WateringCan"
+    ),
     "Fridge": "Apple Bowl Bread Cup Egg Lettuce Mug Pan Plate Pot Potato Tomato WineBottle",
-    "GarbageCan": "Apple Bread CD Cloth DishSponge Egg HandTowel Lettuce Newspaper Pen Pencil Potato SoapBar SoapBottle "
-    "SprayBottle TissueBox ToiletPaper Tomato WineBottle",
+    "GarbageCan": (
+        "Apple Bread CD Cloth DishSponge Egg HandTowel Lettuce Newspaper Pen Pencil Potato SoapBar SoapBottle "
+        "SprayBottle TissueBox ToiletPaper Tomato WineBottle"
+    ),
     "HandTowelHolder": "HandTowel",
     "LaundryHamper": "Cloth",
     "Microwave": "Apple Bowl Bread Cup Egg Mug Plate Potato Tomato",
     "Ottoman": "Book Box CellPhone CreditCard KeyChain Laptop Newspaper Pillow RemoteControl",
     "Safe": "CD CellPhone CreditCard KeyChain Statue Vase",
-    "Shelf": "AlarmClock Book Bowl Box Candle CD CellPhone Cloth CreditCard Cup DishSponge HandTowel Kettle KeyChain Mug "
-    "Newspaper Pen Pencil PepperShaker Plate Pot RemoteControl SaltShaker SoapBar SoapBottle SprayBottle Statue "
-    "TissueBox ToiletPaper Vase Watch WateringCan WineBottle",
-    "SideTable": "AlarmClock Apple BasketBall Book Bowl Box Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup "
-    "DishSponge Egg Fork HandTowel Kettle KeyChain Knife Laptop Lettuce Mug Newspaper Pan Pen Pencil PepperShaker Plate "
-    "Pot Potato RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle Statue TennisRacket TissueBox "
-    "ToiletPaper Tomato Vase Watch WateringCan WineBottle",
-    "SinkBasin": "Apple Bowl ButterKnife Cloth Cup DishSponge Egg Fork HandTowel Kettle Knife Ladle Lettuce Mug Pan "
-    "Plate Pot Potato SoapBar Spatula Spoon Tomato",
+    "Shelf": (
+        "AlarmClock Book Bowl Box Candle CD CellPhone Cloth CreditCard Cup DishSponge HandTowel Kettle KeyChain Mug "
+        "Newspaper Pen Pencil PepperShaker Plate Pot RemoteControl SaltShaker SoapBar SoapBottle SprayBottle Statue "
+        "TissueBox ToiletPaper Vase Watch WateringCan WineBottle"
+    ),
+    "SideTable": (
+        "AlarmClock Apple BasketBall Book Bowl Box Bread ButterKnife Candle CD CellPhone Cloth CreditCard Cup "
+        "DishSponge Egg Fork HandTowel Kettle KeyChain Knife Laptop Lettuce Mug Newspaper Pan Pen Pencil "
+        "PepperShaker Plate Pot Potato RemoteControl SaltShaker SoapBar SoapBottle Spatula Spoon SprayBottle Statue "
+        "TennisRacket TissueBox ToiletPaper Tomato Vase Watch WateringCan WineBottle"
+    ),
+    "SinkBasin": (
+        "Apple Bowl ButterKnife Cloth Cup DishSponge Egg Fork HandTowel Kettle Knife Ladle Lettuce Mug Pan Plate "
+        "Pot Potato SoapBar Spatula Spoon Tomato"
+    ),
     "Sofa": "Book Box CellPhone CreditCard KeyChain Laptop Newspaper Pillow RemoteControl",
     "StoveBurner": "Kettle Pan Pot",
     "Toaster": "",
