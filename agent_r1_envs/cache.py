@@ -53,6 +53,16 @@ def clear_cache() -> None:
         _values.clear()
 
 
+def _after_fork_in_child() -> None:
+    """Replace the lock, which a thread that the child does not have may have held."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def _get(identity: Hashable, signature: Callable[[], Hashable], make: Callable[[], T]) -> T:
     with _lock:
         current = signature()
@@ -67,11 +77,12 @@ def _get(identity: Hashable, signature: Callable[[], Hashable], make: Callable[[
 def _signature(path: Path) -> Hashable:
     if path.is_dir():
         return tuple((str(file), _signature(file)) for file in sorted(path.rglob("*")) if file.is_file())
-    if not path.exists():
-        return None  # the loader will say what is missing
-    status = path.stat()
-    with path.open("rb") as file:
-        edges = hashlib.sha256(file.read(EDGE_BYTES))
-        file.seek(max(status.st_size - EDGE_BYTES, 0))
-        edges.update(file.read(EDGE_BYTES))
+    try:
+        status = path.stat()
+        with path.open("rb") as file:
+            edges = hashlib.sha256(file.read(EDGE_BYTES))
+            file.seek(max(status.st_size - EDGE_BYTES, 0))
+            edges.update(file.read(EDGE_BYTES))
+    except OSError:
+        return None  # the loader, if it needs the file at all, will say what is wrong with it
     return status.st_size, status.st_mtime_ns, status.st_ino, edges.hexdigest()

@@ -107,6 +107,9 @@ class TaskSet(Sequence[TaskT], Generic[TaskT]):
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> TaskSet[TaskT]:
+        return self  # a copied env shares the panel too
+
     def __repr__(self) -> str:
         return f"TaskSet({len(self)} tasks, dataset={self._dataset!r}, split={self._split!r})"
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.base_config import _BaseConfig as BaseConfig
 from trl.trainer.base_trainer import _BaseTrainer as BaseTrainer
@@ -24,16 +25,19 @@ from trl.trainer.utils import create_model_from_path, disable_dropout_in_model
 __all__ = [
     "BaseConfig",
     "BaseTrainer",
+    "RowCache",
     "adapters_disabled",
     "base_causal_lm",
     "cache_argument",
     "class_forward",
     "create_model_from_path",
+    "derived_keys",
     "disable_dropout_in_model",
     "generation_model",
     "is_peft_model",
     "logits_postprocess",
     "new_cache",
+    "recompute_activations",
 ]
 
 
@@ -54,6 +58,17 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
         yield
 
 
+def derived_keys(model: nn.Module) -> set[str]:
+    """Names in a state dict that no checkpoint holds because they are tied to others."""
+    return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
+
+
+def recompute_activations(module: nn.Module) -> None:
+    """Turn activation checkpointing on, by whichever name this release of transformers has for it."""
+    enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
+    enable()  # type: ignore[operator]
+
+
 def class_forward(model: nn.Module) -> Callable[..., Any]:
     """The forward of the model's class, unbound: never one that was patched onto the instance."""
     return type(model).forward
@@ -68,6 +83,58 @@ def cache_argument(model: nn.Module) -> str:
 def new_cache(model: PreTrainedModel) -> DynamicCache:
     """An empty cache that grows with the sequence and lets rows be dropped."""
     return DynamicCache(config=model.config.get_text_config(decoder=True))
+
+
+class RowCache(Cache):
+    """Keys and values of B rows, each at the left of a tensor of fixed capacity and written at an offset of its own.
+
+    So rows of different lengths need no padding on the left, and what a row holds stays valid from one call to the
+    next. `aim` says which rows the next forward pass computes; the pass must bring its own attention mask [b, 1, q, w].
+
+    Args:
+        rows: B.
+        capacity: Most tokens of a row, C.
+
+    Attributes:
+        keys: [B, heads, C, width] of each layer.
+        values: The same.
+    """
+
+    def __init__(self, rows: int, capacity: int) -> None:
+        super().__init__(layer_class_to_replicate=DynamicLayer)
+        self.rows, self.capacity = rows, capacity
+        self.keys: list[torch.Tensor] = []
+        self.values: list[torch.Tensor] = []
+
+    def aim(self, rows: torch.Tensor | None, columns: torch.Tensor, visible: int) -> None:
+        """Prepare for a forward pass.
+
+        Args:
+            rows: [b] the rows that are computed; None for all of them, which spares a copy.
+            columns: [b, q] where each row's new tokens go.
+            visible: Tokens of a row that attention sees, from the left, w.
+        """
+        self._rows, self._columns, self._visible = rows, columns, visible
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write new keys and values [b, heads, q, width]; return all that attention sees, [b, heads, w, width]."""
+        if layer_idx == len(self.keys):
+            for states, store in ((key_states, self.keys), (value_states, self.values)):
+                # Zeros, not garbage: a masked NaN would still be a NaN.
+                store.append(states.new_zeros(self.rows, states.size(1), self.capacity, states.size(3)))
+        rows = torch.arange(self.rows, device=key_states.device) if self._rows is None else self._rows
+        seen = []
+        for states, store in ((key_states, self.keys), (value_states, self.values)):
+            store[layer_idx][rows[:, None], :, self._columns] = states.transpose(1, 2)
+            whole = store[layer_idx][:, :, : self._visible]
+            seen.append(whole if self._rows is None else whole[rows])
+        return seen[0], seen[1]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """The length of a row, as far as a model may ask: positions are always given."""
+        return self._visible - self._columns.size(1)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from torch import nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, is_peft_model
+from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.critic import SeparateCritic, load_trainable, save_trainable
@@ -52,6 +52,7 @@ class CheckpointedTrainer(BaseTrainer):
         if not self._boundary.at_boundary(self.state):
             self._boundary.save_due = True  # saved once the rollout's updates are done
             return
+        self.create_model_card(model_name=Path(self.args.output_dir).name)
         super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
@@ -76,6 +77,12 @@ class CheckpointedTrainer(BaseTrainer):
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         if self.value_head is not None:
             load_trainable(self.value_head, Path(resume_from_checkpoint) / _VALUE_HEAD)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        # The value head is loaded apart, and tied weights never are in a file: neither is worth a warning.
+        derived = derived_keys(self.model)
+        missing = [key for key in load_result.missing_keys if not key.startswith("value_head.") and key not in derived]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def _load_best_model(self) -> None:
         super()._load_best_model()

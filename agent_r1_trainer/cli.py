@@ -67,10 +67,19 @@ def bench(
     """Measure an agent: score, success, turns and invalid actions, with 95 % intervals."""
     from agent_r1_trainer.bench.command import bench_command
 
-    sampling = {"temperature": temperature, "max_tokens": max_tokens}
-    transport = {"timeout": timeout, "retries": retries}
     code = bench_command(
-        env, agent, out, split, episodes, seed, concurrency, env_kwargs, max_turns, recipe, sampling, transport
+        env=env,
+        agent=agent,
+        out=out,
+        split=split,
+        episodes=episodes,
+        seed=seed,
+        concurrency=concurrency,
+        env_kwargs=env_kwargs,
+        max_turns=max_turns,
+        recipe=recipe,
+        sampling={"temperature": temperature, "max_tokens": max_tokens},
+        transport={"timeout": timeout, "retries": retries},
     )
     raise typer.Exit(code)
 

@@ -80,6 +80,7 @@ class Experience:
             which they equal the current ones.
         ref_logps: [M] under the reference, or None.
         sampler_logps: [M] as the sampler gave them, NaN where it gave none.
+        failure: Why no episode of any rank could be used; empty if one could.
         policy_stopped: The target KL was exceeded: the policy stands still for the rest of the rollout.
     """
 
@@ -93,6 +94,7 @@ class Experience:
     old_logps: Tensor | None
     ref_logps: Tensor | None
     sampler_logps: Tensor
+    failure: str = ""
     policy_stopped: bool = False
 
 

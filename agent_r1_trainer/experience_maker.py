@@ -114,6 +114,7 @@ class ExperienceMaker:
         penalties = self._kl_penalties(experience, first_epoch)
         finals = self._final_values(kept)
         metrics = self._assign(experience, facts, penalties, finals)
+        metrics.update(self._sampler_metrics(experience))
         if config.updates_per_rollout == 1:
             experience.old_logps = None
         stats = packing_stats(kept, micro_batches(units, config.token_budget))
@@ -136,13 +137,11 @@ class ExperienceMaker:
     def _score(self, experience: Experience, batches: Sequence[MicroBatch]) -> None:
         """Fill in old log-probabilities, values and reference log-probabilities."""
         with_head = self._estimator.needs_values and self._critic is None
-        # One update per rollout needs no old log-probabilities, except for what else is computed from them.
-        needs_policy = (
-            with_head
-            or self._config.updates_per_rollout > 1
-            or self._config.importance_sampling_correction != "none"
-            or (self._reference is not None and self._config.kl_in == "reward")
-        )
+        # One update per rollout needs no old log-probabilities: they are the current ones, detached.
+        in_reward = self._reference is not None and self._config.kl_in == "reward"
+        needs_policy = with_head or in_reward or self._config.updates_per_rollout > 1
+        if not needs_policy:
+            experience.old_logps = None
         self._policy.eval()
         for batch in batches:
             batch = batch.to(self._accelerator.device)
@@ -154,7 +153,8 @@ class ExperienceMaker:
             if self._critic is not None:
                 batch.write_steps(experience.old_values, self._critic.values(batch, wrapped=False))
             if self._reference is not None:
-                batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
+                with self._accelerator.autocast():  # a frozen copy was never prepared
+                    batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
 
     def _kl_penalties(self, experience: Experience, batches: Sequence[MicroBatch]) -> Tensor:
         """What the KL takes off each local step's reward, [N], unscaled."""
@@ -168,6 +168,20 @@ class ExperienceMaker:
             )
             batch.write_steps(penalties, self._config.beta * kl_in_reward(old, ref, batch.token_step, batch.num_steps))
         return penalties
+
+    def _sampler_metrics(self, experience: Experience) -> dict[str, float]:
+        """How far the sampler's log-probabilities are from the trainer's, over the tokens where both are known."""
+        if experience.old_logps is None:
+            return {}
+        difference = (experience.old_logps - experience.sampler_logps).abs()
+        known = difference[torch.isfinite(difference)].double()
+        mine = (float(known.sum()), float(known.max()) if len(known) else 0.0, len(known), len(difference))
+        sums, maxima, counts, totals = zip(*gather_items(self._accelerator, [mine]), strict=True)
+        return {
+            "sampling/logp_difference/mean": sum(sums) / max(sum(counts), 1),
+            "sampling/logp_difference/max": max(maxima),
+            "sampling/missing_ratio": 1.0 - sum(counts) / max(sum(totals), 1),
+        }
 
     def _final_values(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """Value after each local trajectory: the critic's where it is bootstrapped, else 0."""

@@ -22,6 +22,8 @@ _INHERITED = (
         "an optimizer step already sums as many micro-batches as micro_batch_tokens makes necessary; to accumulate "
         "over more episodes raise rollout_batch_size or lower num_minibatches",
     ),
+    ("per_device_train_batch_size", (8,), "set rollout_batch_size (episodes) and micro_batch_tokens (memory) instead"),
+    ("per_device_eval_batch_size", (8,), "set eval_episodes instead"),
     (
         "auto_find_batch_size",
         (False,),

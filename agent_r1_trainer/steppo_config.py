@@ -72,6 +72,13 @@ class StepPOConfig(BaseConfig):
     )
     top_k: int = field(default=0, metadata={"help": "Sample among this many tokens; 0 keeps all."})
     generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
+    generation_cache_tokens: int = field(
+        default=131_072,
+        metadata={
+            "help": "Most tokens whose keys and values a process keeps from turn to turn of a rollout, so that prompts "
+            "which grow by appending are not read again. 0 keeps none."
+        },
+    )
     history_thinking: Literal["keep", "strip"] = field(
         default="keep",
         metadata={
@@ -221,9 +228,7 @@ class StepPOConfig(BaseConfig):
             "bf16": False if on_cpu else None,
             "micro_batch_tokens": 4096 if on_cpu else 16384,
             "metric_for_best_model": "eval_success",
-            # Every parameter takes part in every micro-batch and buffers never change, so DDP need look for neither.
-            "ddp_find_unused_parameters": False,
-            "ddp_broadcast_buffers": False,
+            "ddp_find_unused_parameters": False,  # every parameter takes part in every micro-batch
         }
         for name, value in derived.items():
             if getattr(self, name) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,9 +14,10 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerContro
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import generation_model
+from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
+from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.distributed import gather_items, own_share
 from agent_r1_trainer.environments import EnvArgument, EnvFactory
@@ -148,6 +150,7 @@ class StepPOTrainer(CheckpointedTrainer):
         self._updater: Updater | None = None
         self._experience: Experience | None = None
         self._store = MetricStore()
+        self._completions_of = -1  # the rollout whose episodes were shown last
         self._grad_norm = 0.0
         self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
         self._evaluator = (
@@ -221,7 +224,9 @@ class StepPOTrainer(CheckpointedTrainer):
         return scheduler
 
     def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
-        model.to(self.accelerator.device)
+        model.to(self.accelerator.device).train()  # recomputes activations in training mode only; has no dropout
+        if self.args.activation_checkpointing:
+            recompute_activations(model.trunk)
         cls, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = cls(parameters, **{**kwargs, "lr": self.args.critic_lr, "weight_decay": self.args.weight_decay})
@@ -296,18 +301,20 @@ class StepPOTrainer(CheckpointedTrainer):
         assert self._maker is not None
         assignments = own_share(self.accelerator, self.cursor.assignments(rollout))
         started = time.perf_counter()
-        with generation_model(self.model_wrapped, self.accelerator) as policy:
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
             trajectories = self.flow.run(
                 assignments, self._generator(policy), self.sampling, policy_version=self.state.global_step
             )
         collected = time.perf_counter()
         episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
         metrics = episode_metrics(episodes)
-        if all(episode.masked for episode in episodes):
-            errors = sorted({trajectory.error or trajectory.stop.value for trajectory in trajectories})
-            raise RuntimeError(f"no episode of rollout {rollout} could be used: {'; '.join(errors[:4])}")
         experience, more = self._maker.make(rollout, trajectories)
         metrics.update(more)
+        if all(episode.masked for episode in episodes):
+            errors = gather_items(self.accelerator, [t.error or t.stop.value for t in trajectories])
+            experience.failure = "; ".join(sorted(set(errors))[:4])
+            if self._totals["steps"] == 0:  # hardly an accident: nothing ever worked
+                raise RuntimeError(f"no episode of the first rollout could be used: {experience.failure}")
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
         metrics["num_tokens"] = self._totals["tokens"]
         metrics["policy_version"] = float(self.state.global_step)
@@ -320,7 +327,10 @@ class StepPOTrainer(CheckpointedTrainer):
 
     def _generator(self, policy: nn.Module) -> Generator:
         return TransformersGenerator(
-            policy, pad_token_id=self.processing_class.pad_token_id, max_rows=self.args.generation_batch_rows
+            policy,
+            pad_token_id=self.processing_class.pad_token_id,
+            max_rows=self.args.generation_batch_rows,
+            max_cached_tokens=self.args.generation_cache_tokens,
         )
 
     # Evaluation and logs
@@ -350,7 +360,7 @@ class StepPOTrainer(CheckpointedTrainer):
         if self._evaluator is None:
             raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
         temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
-        with generation_model(self.model_wrapped, self.accelerator) as policy:
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
             results, _ = self._evaluator.run(
                 self._generator(policy),
                 replace(self.sampling, temperature=temperature),
@@ -371,7 +381,20 @@ class StepPOTrainer(CheckpointedTrainer):
             logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
         elif "loss" in logs:
             logs.update(self._store.flush())
+            self._log_completions()
         super().log(logs, start_time)
+
+    def _log_completions(self) -> None:
+        """Show and keep the latest rollout's episodes of this rank, once."""
+        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
+            return
+        if self._experience.rollout == self._completions_of:
+            return
+        self._completions_of = self._experience.rollout
+        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
+        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
+        show_rows(rows, self.args.num_completions_to_print)
+        log_tables(rows, self.args.report_to)
 
 
 def _only(batch: list[dict[str, int]]) -> dict[str, int]:

@@ -158,6 +158,9 @@ class Updater:
             importance=importance,
         )
         metrics.add(sums)
+        if importance is not None:
+            weights = batch.read_steps(update.policy_weights)[batch.token_step]
+            metrics.record("sampling/importance_ratio/mean", importance, weights)
         return loss
 
     def _value_loss(
@@ -180,7 +183,7 @@ class Updater:
         means["grad_norm/critic"] = critic_norm
         finite = math.isfinite(policy_norm) and math.isfinite(critic_norm) and math.isfinite(means["loss"])
         # Norms and means are equal on all ranks already; agreeing once more costs nothing and rules a split out.
-        if any_rank(self._accelerator, not finite):
+        if experience.failure or any_rank(self._accelerator, not finite):
             self._skip(experience, index, means["loss"], policy_norm, critic_norm)
             _drop([*self._policy, *critic])
             return policy_norm
@@ -201,6 +204,11 @@ class Updater:
         self.skipped_in_row += 1
         if self.skipped_in_row <= self._config.max_skipped_updates:
             return
+        if experience.failure:
+            raise RuntimeError(
+                f"{self.skipped_in_row} updates in a row were skipped; rollout {experience.rollout} had no episode "
+                f"that could be used: {experience.failure}"
+            )
         tasks = [trajectory.task_id for trajectory in experience.trajectories]
         raise RuntimeError(
             f"{self.skipped_in_row} updates in a row were skipped because the loss or a gradient was not finite, the "

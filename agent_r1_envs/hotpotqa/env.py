@@ -18,11 +18,12 @@ from agent_r1_envs.hotpotqa.sources import (
     check_retrieval,
     corpus_retriever,
     has_own_index,
+    hold_a_word,
     load_tasks,
     own_passages,
 )
 from agent_r1_envs.retrieval import Passage, Retriever, make_retriever
-from agent_r1_envs.text import cut, echo
+from agent_r1_envs.text import clean, cut, echo
 from agent_r1_envs.tools import Call, ToolEnv, format_calls
 
 Metric = Literal["em", "f1", "cover_em"]
@@ -177,7 +178,7 @@ class HotpotQAEnv(ToolEnv[Question]):
         if not self._force_first_search:
             return f"{question}\nSearch, then answer."
         self._budget -= len(question) + 1
-        return f"{question}\n{self.search(self.task.question)}"
+        return f"{question}\n{self.search(clean(self.task.question))}"
 
     def _run(self, calls: Sequence[Call]) -> Outcome:
         self._budget = self._observation_chars // len(calls) - (_HEADING if len(calls) > 1 else 0)
@@ -204,7 +205,8 @@ class HotpotQAEnv(ToolEnv[Question]):
 
     def _info(self, extra: dict[str, Any]) -> dict[str, Any]:
         passages = [
-            {"title": passage.title, "text": cut(passage.text, self._passage_chars)} for passage in self._world.passages
+            {"title": clean(passage.title), "text": clean(passage.text, self._passage_chars)}
+            for passage in self._world.passages
         ]
         return {**super()._info(extra), "queries": list(self._world.queries), "passages": passages}
 
@@ -252,8 +254,8 @@ class HotpotQAEnv(ToolEnv[Question]):
         else:
             if self._own is None or self._own[0] is not self.task:
                 passages = own_passages(self.task)
-                searchable = any(passage.title.strip() or passage.text for passage in passages)
-                self._own = (self.task, make_retriever(self._retriever_spec, passages) if searchable else None)
+                retriever = make_retriever(self._retriever_spec, passages) if hold_a_word(passages) else None
+                self._own = (self.task, retriever)
             engine = self._own[1]
         return [hit.passage for hit in engine.search(query, self.top_k)] if engine is not None else []
 

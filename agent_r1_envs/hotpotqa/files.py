@@ -1,5 +1,6 @@
 """Files as streams of rows: a JSON list, JSON lines or parquet, told apart by their content."""
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,27 +36,25 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def _json_list(path: Path) -> Iterator[Row]:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, value in enumerate(ListReader(path, file)):
+    with path.open("rb") as file:
+        try:
+            for number, value in enumerate(ListReader(path, io.TextIOWrapper(file, encoding="utf-8-sig"))):
                 yield _row(path, number, value, "row")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {error.start}") from None
+        except UnicodeDecodeError as error:
+            place = file.tell() - len(error.object) + error.start
+            raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {place}") from None
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                if line.isspace():
-                    continue
-                try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise DataError(f"{path}, line {number}: expected a JSON object, found bad JSON: {error}") from None
-                yield _row(path, number, value, "line")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8 text, found {error.reason} at byte {error.start}") from None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.isspace():
+                continue
+            try:
+                value = json.loads(line.decode("utf-8-sig"))
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}, line {number}: expected a JSON object, found bad JSON: {error}") from None
+            yield _row(path, number, value, "line")
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -70,7 +69,7 @@ def _parquet(path: Path) -> Iterator[Row]:
                 for value in batch.to_pylist():
                     yield Row(path, number, value)
                     number += 1
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path}, after row {number}: expected a parquet file, found damage: {error}") from error
 
 

@@ -13,6 +13,7 @@ from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, detect
 from agent_r1_envs.retrieval import Passage
 from agent_r1_envs.retrieval.contents import parse_contents
 from agent_r1_envs.tasks import TaskSet
+from agent_r1_envs.text import is_unicode
 
 # What the files of a split are called, first match wins; shards of a parquet file are read in the order of their names.
 _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
@@ -70,6 +71,9 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
             question = read(row)
             if question is None:
                 continue
+            for text in (question.id, *question.answers):
+                if not is_unicode(text):  # nobody could ask for it, or give it
+                    row.fail("id or answer", "valid Unicode", text)
             if question.id in places:
                 row.complain("id", f"expected a new id, found {question.id!r} of {places[question.id]} again")
             places[question.id] = f"{row.unit} {row.number}"
@@ -116,7 +120,7 @@ def resolve(path: str | Path) -> Path:
     if root and not given.is_absolute():
         tried.append(Path(root) / given)
     for candidate in tried:
-        if candidate.exists():
+        if os.path.exists(candidate):  # False as well in a folder that may not be read
             return candidate
     hint = "" if root else "; AGENT_R1_DATA can name a folder to look into"
     raise DataError(f"no such file or folder: {' or '.join(map(str, tried))}{hint}")

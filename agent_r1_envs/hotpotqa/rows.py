@@ -161,5 +161,4 @@ def _hops(row: Row, marked: tuple[int, ...]) -> tuple[int, ...]:
     if not isinstance(steps, list):
         return marked
     visited = [step.get("paragraph_support_idx") for step in steps if isinstance(step, Mapping)]
-    ordered = [position for position in dict.fromkeys(visited) if position in marked]
-    return (*ordered, *(position for position in marked if position not in ordered))
+    return tuple(sorted(marked, key=lambda position: (*visited, position).index(position)))

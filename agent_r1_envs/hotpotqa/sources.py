@@ -1,16 +1,16 @@
 """Where questions and passages come from: embedded or local data, a task's own paragraphs or a whole corpus."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_r1_envs.cache import load_once, make_once
+from agent_r1_envs.errors import DataError
 from agent_r1_envs.hotpotqa.data import Question
 from agent_r1_envs.hotpotqa.embedded import load_panel
 from agent_r1_envs.hotpotqa.generator import PANEL
 from agent_r1_envs.hotpotqa.loading import iter_corpus, load_questions, resolve
-from agent_r1_envs.retrieval import Passage, Retriever, make_retriever
+from agent_r1_envs.retrieval import Passage, Retriever, make_retriever, words
 from agent_r1_envs.tasks import TaskSet
 
 Retrieval = Literal["distractor", "corpus"]
@@ -52,43 +52,62 @@ def check_retrieval(tasks: TaskSet[Question], retrieval: str, retriever: Retriev
             raise ValueError(f"retriever={retriever!r} searches a corpus of its own: pass retrieval='corpus'")
         if corpus is not None:
             raise ValueError("corpus= is searched only with retrieval='corpus'")
-        example = next((question for question in tasks if question.paragraphs), None)
+        example = next((passages for passages in map(own_passages, tasks) if hold_a_word(passages)), None)
         if example is None:
             raise ValueError(
                 f"the questions of {tasks.dataset!r} come without paragraphs: pass retrieval='corpus' with corpus= or "
                 "a retriever that has an index"
             )
-        make_retriever(retriever, own_passages(example))  # so that a wrong form raises here, not in an episode
+        make_retriever(retriever, example)  # so that a wrong form raises here, not in an episode
     elif own and corpus is not None:
         raise ValueError(f"retriever={retriever!r} has a corpus of its own: leave out corpus=")
 
 
 def corpus_retriever(tasks: TaskSet[Question], retriever: RetrieverSpec, corpus: str | Path | None) -> Retriever:
-    """Return the retriever over a corpus file, or over all paragraphs of the tasks; built once per process.
+    """Return the retriever over a corpus file, a saved index or all paragraphs of the tasks; made once per process.
 
     Raises:
         ValueError: The retriever's form is unknown, or there is nothing to search.
         DataError: The corpus is missing or damaged.
     """
     if has_own_index(retriever):
-        return make_retriever(retriever, None)
-    key = json.dumps(retriever, sort_keys=True)
+        if not isinstance(retriever, Mapping) or not isinstance(retriever.get("path"), str):
+            return make_retriever(retriever, None)
+        options = dict(retriever)
+
+        def saved(path: Path) -> Retriever:
+            return make_retriever({**options, "path": path}, None)
+
+        return load_once(resolve(options.pop("path")), saved, key=_key(options))
+    key = _key(retriever)
     if corpus is not None:
 
         def index(path: Path) -> Retriever:
-            return _index(retriever, iter_corpus(path))
+            passages = list(iter_corpus(path))
+            if not hold_a_word(passages):
+                raise DataError(f"{path}: expected passages with words, found none")
+            return make_retriever(retriever, passages)
 
         return load_once(resolve(corpus), index, key=key)
-    if not any(question.paragraphs for question in tasks):
+    if not any(hold_a_word(own_passages(question)) for question in tasks):
         raise ValueError(
             f"the questions of {tasks.dataset!r} come without paragraphs: pass corpus= or a retriever with an index"
         )
-    return make_once(("hotpotqa corpus", tasks.content_hash, key), lambda: _index(retriever, all_paragraphs(tasks)))
+
+    def own() -> Retriever:
+        return make_retriever(retriever, all_paragraphs(tasks))
+
+    return make_once(("hotpotqa corpus", tasks.content_hash, key), own)
 
 
 def own_passages(question: Question) -> list[Passage]:
     """Return a task's own paragraphs; an id is the position in the context."""
     return [paragraph.passage(str(position)) for position, paragraph in enumerate(question.paragraphs)]
+
+
+def hold_a_word(passages: Iterable[Passage]) -> bool:
+    """Tell whether there is anything to search for in the passages."""
+    return any(words(passage.document) for passage in passages)
 
 
 def all_paragraphs(tasks: Iterable[Question]) -> list[Passage]:
@@ -101,5 +120,5 @@ def all_paragraphs(tasks: Iterable[Question]) -> list[Passage]:
     return list(distinct.values())
 
 
-def _index(retriever: RetrieverSpec, passages: Iterable[Passage]) -> Retriever:
-    return make_retriever(retriever, passages if isinstance(passages, list) else list(passages))
+def _key(spec: RetrieverSpec) -> str:
+    return repr(sorted(spec.items()) if isinstance(spec, Mapping) else spec)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +26,13 @@ class OkapiRetriever:
 
     Args:
         passages: The collection; at least one must hold a word.
-        k1: Saturation of term counts.
+        k1: Saturation of term counts, at least 0.
         b: Strength of the length normalisation, 0 to 1.
         epsilon: Share of the average inverse document frequency that replaces a negative one.
         tokenizer: Text to words; see :func:`~agent_r1_envs.retrieval.words.words` for the default.
 
     Raises:
-        ValueError: No passage holds a word.
+        ValueError: No passage holds a word, or a parameter is out of its range.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class OkapiRetriever:
         epsilon: float = 0.25,
         tokenizer: Tokenizer = words,
     ) -> None:
+        if not (0 <= k1 < math.inf and 0 <= b <= 1 and math.isfinite(epsilon)):
+            raise ValueError(f"expected k1 >= 0, 0 <= b <= 1 and a finite epsilon, got {k1}, {b}, {epsilon}")
         self.passages: Sequence[Passage] = tuple(passages)
         self.parameters = {"k1": float(k1), "b": float(b), "epsilon": float(epsilon)}
         self.tokenizer = tokenizer
@@ -51,6 +55,9 @@ class OkapiRetriever:
     def __len__(self) -> int:
         """Return the number of passages."""
         return len(self.passages)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OkapiRetriever:
+        return self  # nothing changes it, so a copied env shares it
 
     def __repr__(self) -> str:
         return f"OkapiRetriever({len(self)} passages, {self.parameters})"

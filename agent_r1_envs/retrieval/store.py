@@ -1,7 +1,8 @@
 """Saved indexes: a folder of ``.npy`` files and a manifest that names them with their hashes.
 
-The data files carry their hash in their name and the manifest is replaced last, in one step. So a reader sees either
-the old index or the new one, whatever happens to the writer, and processes that have the old files open keep them.
+Every save writes data files under names of its own and replaces the manifest last, in one step. So a reader sees either
+the old index or the new one, whatever happens to the writer or to another one at the same time, and processes that have
+the old files open keep them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,7 +41,6 @@ _ARRAYS = (
 def save_index(index: OkapiRetriever, folder: Path) -> None:
     """Write ``index`` to ``folder`` (made if missing); see :meth:`OkapiRetriever.save`."""
     folder.mkdir(parents=True, exist_ok=True)
-    replaced = _files_of_older_index(folder)
     postings = index._postings
     vocabulary = postings.vocabulary
     ordered = SortedWords.of(vocabulary) if isinstance(vocabulary, dict) else vocabulary
@@ -58,7 +59,8 @@ def save_index(index: OkapiRetriever, folder: Path) -> None:
     }
     for name, table in tables.items():
         arrays[f"{name}_blob"], arrays[f"{name}_offsets"] = table.blob, table.offsets
-    files = {name: _write(folder, name, array) for name, array in arrays.items()}
+    token = secrets.token_hex(8)
+    files = {name: _write(folder / f"{name}-{token}.npy", array) for name, array in arrays.items()}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -68,8 +70,14 @@ def save_index(index: OkapiRetriever, folder: Path) -> None:
         "tokenizer": tokenizer_name(index.tokenizer),
         "files": files,
     }
-    _replace(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
-    for name in replaced - {entry["file"] for entry in files.values()}:
+    replaced = _files_of_older_index(folder)
+    scratch = folder / f"{MANIFEST}.{token}.tmp"
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(manifest, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, folder / MANIFEST)
+    for name in replaced:
         (folder / name).unlink(missing_ok=True)
 
 
@@ -82,7 +90,18 @@ def open_index(folder: Path, tokenizer: str, verify: bool) -> tuple[StoredPassag
     Raises:
         DataError: The index is missing, damaged, of another version or of another tokenizer.
     """
-    manifest = _manifest(folder)
+    while True:
+        manifest = _manifest(folder)
+        try:
+            return _open(folder, manifest, tokenizer, verify)
+        except DataError:
+            if _manifest(folder) == manifest:
+                raise  # otherwise the index was replaced while its files were being opened
+
+
+def _open(
+    folder: Path, manifest: dict[str, Any], tokenizer: str, verify: bool
+) -> tuple[StoredPassages, Postings, dict[str, float], str]:
     if manifest["tokenizer"] != tokenizer:
         raise DataError(
             f"{folder / MANIFEST}: built with the tokenizer {manifest['tokenizer']}, opened with {tokenizer}; "
@@ -104,25 +123,12 @@ def _files_of_older_index(folder: Path) -> set[str]:
         return set()
 
 
-def _write(folder: Path, name: str, array: npt.NDArray[Any]) -> dict[str, Any]:
-    scratch = folder / f"{name}-{0:016x}.npy.{os.getpid()}.tmp"
-    with scratch.open("wb") as file:
+def _write(path: Path, array: npt.NDArray[Any]) -> dict[str, Any]:
+    with path.open("wb") as file:
         np.save(file, array, allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
-    digest = _sha256(scratch)
-    path = folder / f"{name}-{digest[:16]}.npy"
-    os.replace(scratch, path)
-    return {"file": path.name, "bytes": path.stat().st_size, "sha256": digest}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with scratch.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(scratch, path)
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class ToolEnv(AgentEnv[TaskT]):
         **kwargs: Arguments of :class:`~agent_r1_envs.core.AgentEnv`.
 
     Raises:
-        ValueError: If there is no tool, two have one name, or ``max_calls`` is below 1.
+        ValueError: If there is no tool, two have one name, or ``max_calls`` is no integer of at least 1.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class ToolEnv(AgentEnv[TaskT]):
         **kwargs: Any,
     ) -> None:
         super().__init__(tasks, **kwargs)
-        if max_calls < 1:
-            raise ValueError(f"max_calls must be at least 1, got {max_calls}")
+        if not isinstance(max_calls, int) or max_calls < 1:
+            raise ValueError(f"max_calls must be an integer of at least 1, got {max_calls!r}")
         self.max_calls = max_calls
         self._answer_aliases = tuple(answer_aliases)
         shown = [tool if isinstance(tool, Tool) else Tool.from_function(tool) for tool in tools]

@@ -25,6 +25,7 @@ INTERRUPTED = 130
 
 
 def bench_command(
+    *,
     env: str,
     agent: str,
     out: Path,

@@ -10,6 +10,7 @@ from typing import Any
 import agent_r1_wrappers  # noqa: F401  (registers the ids, recipes included)
 from gymnasium.envs.registration import EnvSpec
 
+from agent_r1_trainer.bench.fingerprint import model_fingerprint
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import claim_folder
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
@@ -150,6 +151,7 @@ class BenchRun:
                 "panel_hash": getattr(tasks, "content_hash", ""),
                 "tasks": None if ids is None else len(ids),
                 "agent": str(self.settings.agent),
+                "model_hash": model_fingerprint(self.settings.agent.model) if self.settings.agent.kind == "hf" else "",
                 "sampling": dict(self.settings.sampling),
                 "seed": self.settings.seed,
             }

@@ -13,33 +13,32 @@ __all__ = ["exam_table", "temperature_name"]
 
 
 def exam_table(results: Sequence[ExamResult], title: str) -> Table:
-    """Make the table, one row a temperature.
+    """Make the table, one row a temperature; in brackets 95 % bootstrap intervals over the tasks, paired for the gain.
+
+    It fits into 80 columns.
 
     Args:
         results: Of the untrained policy and, where there are any yet, of the trained one.
         title: Says what was measured.
     """
-    table = Table(
-        title=title, title_justify="left", caption="95 % bootstrap intervals over the tasks; the gain's is paired"
-    )
+    table = Table(title=title, title_justify="left")
     for heading in ("held-out success", "untrained", "trained", "gain, points"):
         table.add_column(heading, justify="left" if heading == "held-out success" else "right", no_wrap=True)
     found = {(result.policy, result.temperature): result for result in results}
     for temperature in sorted({result.temperature for result in results}, key=_order):
         before, after = found.get(("untrained", temperature)), found.get(("trained", temperature))
-        difference = _show(gain(before, after), "+.1f") if before is not None and after is not None else ""
         table.add_row(
             temperature_name(temperature),
-            "" if before is None else _show(before.success, ".3f"),
-            "" if after is None else _show(after.success, ".3f"),
-            difference,
+            "" if before is None else _show(before.success, ".3f", ".2f"),
+            "" if after is None else _show(after.success, ".3f", ".2f"),
+            "" if before is None or after is None else _show(gain(before, after), "+.0f", ".0f"),
         )
     return table
 
 
 def temperature_name(temperature: float) -> str:
     """What a temperature is called."""
-    return "greedy" if temperature == 0 else f"sampled, temperature {temperature:g}"
+    return "greedy" if temperature == 0 else f"sampled, T = {temperature:g}"
 
 
 def _order(temperature: float) -> tuple[bool, float]:
@@ -47,5 +46,5 @@ def _order(temperature: float) -> tuple[bool, float]:
     return (0.0 < temperature < 1.0, -temperature)
 
 
-def _show(estimate: Estimate, form: str) -> str:
-    return f"{estimate.value:{form}}  [{estimate.low:{form}}, {estimate.high:{form}}]"
+def _show(estimate: Estimate, form: str, bounds: str) -> str:
+    return f"{estimate.value:{form}} [{estimate.low:{bounds}}, {estimate.high:{bounds}}]"

@@ -14,7 +14,7 @@ from agent_r1_trainer.environments import panel_ids
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
-from agent_r1_trainer.prompts import HistoryThinking
+from agent_r1_trainer.prompts import HistoryThinking, PromptError
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["AgentEnvLoop"]
@@ -100,8 +100,8 @@ class AgentEnvLoop(AgentFlowBase):
             self.times.generation += time.perf_counter() - started
             started = time.perf_counter()
             for episode, reply in zip(episodes, replies, strict=True):
-                if self._guard(episode, partial(episode.step, reply)):
-                    episode.follow()
+                if _guard(episode, partial(episode.step, reply)):
+                    _guard(episode, episode.follow, PromptError)
             self._retire(live, done)
             self.times.environment += time.perf_counter() - started
         return [done[index] for index in range(len(assignments))]
@@ -114,18 +114,9 @@ class AgentEnvLoop(AgentFlowBase):
     def _start(self, assignment: Assignment, policy_version: int) -> Episode:
         env = self._idle.pop() if self._idle else self._make_env()
         episode = Episode(env, assignment, self._tokenizer, policy_version=policy_version, **self._episode_kwargs)
-        if self._guard(episode, episode.reset):
-            episode.open()
+        if _guard(episode, episode.reset):
+            _guard(episode, episode.open, PromptError)
         return episode
-
-    def _guard(self, episode: Episode, act: Callable[[], None]) -> bool:
-        """Run something of the environment's; an exception ends that episode only. Returns whether it went well."""
-        try:
-            act()
-        except Exception as error:  # whatever a user's environment raises
-            episode.fail(error)
-            return False
-        return True
 
     def _retire(self, live: dict[int, Episode], done: dict[int, Trajectory]) -> None:
         """Move the episodes that ended from `live` to `done` and free their environments."""
@@ -136,6 +127,19 @@ class AgentEnvLoop(AgentFlowBase):
                 _discard(episode.env)
             else:
                 self._idle.append(episode.env)
+
+
+def _guard(episode: Episode, act: Callable[[], None], errors: type[Exception] = Exception) -> bool:
+    """Run something that depends on the environment; these errors end the episode only. Returns whether it went well.
+
+    Of an environment any exception is its own failure; of making a prompt only that the template refuses its messages.
+    """
+    try:
+        act()
+    except errors as error:
+        episode.fail(error)
+        return False
+    return True
 
 
 def _discard(env: gymnasium.Env) -> None:

@@ -1,42 +1,57 @@
 """Generation with a transformers model in this process.
 
-A decode loop of its own rather than `model.generate`, for three reasons: every row samples from its own seed, a row
-leaves the batch when its reply ends, and the log-probabilities of the sampled tokens come for free.
+A decode loop of its own rather than `model.generate`, for four reasons: every row samples from its own seed, a row
+leaves the batch when its reply ends, the log-probabilities of the sampled tokens come for free, and a prompt that
+continues the last turn's conversation is read from where that ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from agent_r1_trainer._compat import base_causal_lm, cache_argument, new_cache
+from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
+from agent_r1_trainer.packing import merge_obstacle
+
+__all__ = ["TransformersGenerator", "evaluation_mode"]
+
+_PROBE = 8  # ids compared before whole prompts are
 
 
 class TransformersGenerator:
     """Answers prompts with a causal language model of transformers.
 
-    Prompts are padded on the left, sorted by length into batches, and decoded with a key-value cache. Rows whose reply
-    ended are dropped from the batch once they are a quarter of it.
+    Rows whose reply ended are dropped from the batch once they are a quarter of it.
+
+    Keys and values of a call are kept for the next one, so that a prompt which begins with an earlier prompt and its
+    reply costs only what was added. That needs full attention and positions that do not depend on the length; other
+    models read every prompt afresh. The weights must not change during the generator's life: make a new one after
+    every update.
 
     Args:
         model: The model, not wrapped by DDP or the like (PEFT is fine).
         pad_token_id: Any valid id; padded positions are masked.
         max_rows: Most prompts decoded at once.
+        max_cached_tokens: Most tokens whose keys and values are kept between calls, all rows together. 0 keeps none.
     """
 
-    def __init__(self, model: torch.nn.Module, *, pad_token_id: int, max_rows: int = 512) -> None:
+    def __init__(
+        self, model: torch.nn.Module, *, pad_token_id: int, max_rows: int = 512, max_cached_tokens: int = 131_072
+    ) -> None:
         if max_rows < 1:
             raise ValueError(f"max_rows must be at least 1, got {max_rows}")
         self.model: PreTrainedModel = base_causal_lm(model)
         self.pad_token_id = pad_token_id
         self.max_rows = max_rows
-        self._cache_argument = cache_argument(self.model)
+        self.max_cached_tokens = max_cached_tokens if _rows_stay_valid(self.model) else 0
+        self._cached: list[CachedRow] = []
 
     @torch.no_grad()
     def generate(
@@ -53,58 +68,78 @@ class TransformersGenerator:
             raise ValueError("cannot answer an empty prompt: the model needs at least one token")
         order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
         replies: dict[int, Generation] = {}
+        known, self._cached = self._cached, []
         with evaluation_mode(self.model):
             for start in range(0, len(order), self.max_rows):
                 chunk = order[start : start + self.max_rows]
-                answered = self._decode([prompts[row] for row in chunk], sampling, [seeds[row] for row in chunk])
+                answered = self._answer([prompts[row] for row in chunk], sampling, [seeds[row] for row in chunk], known)
                 replies.update(zip(chunk, answered, strict=True))
+        if sum(len(row.ids) for row in self._cached) > self.max_cached_tokens:
+            self._cached = []
         return [replies[row] for row in range(len(prompts))]
 
-    def _decode(self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int]) -> list[Generation]:
-        device = self.model.device
-        rows, width = len(prompts), max(map(len, prompts))
-        ids = torch.tensor([[self.pad_token_id] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
-        positions = (mask.cumsum(dim=-1) - 1).clamp_(min=0)
-        stop = torch.tensor(sampling.stop_token_ids, dtype=torch.long, device=device)
-        uniforms = row_uniforms(seeds, sampling.max_new_tokens).to(device)
+    def _answer(
+        self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int], known: list[CachedRow]
+    ) -> list[Generation]:
+        uniforms = row_uniforms(seeds, sampling.max_new_tokens).to(self.model.device)
+        if not self.max_cached_tokens:
+            return _decode(PaddedContext(self.model, prompts, self.pad_token_id), len(prompts), sampling, uniforms)
+        found = [_longest_prefix(prompt, known) for prompt in prompts]
+        context = RowContext(self.model, prompts, found, sampling.max_new_tokens, self.pad_token_id)
+        replies = _decode(context, len(prompts), sampling, uniforms)
+        for row, (prompt, reply) in enumerate(zip(prompts, replies, strict=True)):
+            self._cached.append(CachedRow(prompt + reply.ids[:-1], *context.place(row)))
+        return replies
 
-        tokens = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.long, device=device)
-        logprobs = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.float32, device=device)
-        lengths = torch.full((rows,), sampling.max_new_tokens, dtype=torch.long, device=device)
-        live = torch.arange(rows, device=device)  # the row of `prompts` that each row of the batch answers
-        done = torch.zeros(rows, dtype=torch.bool, device=device)
-        cache = new_cache(self.model)
-        for column in range(sampling.max_new_tokens):
-            logits = self._forward(ids, mask, positions, cache)
-            sampled, sampled_logprobs = sample_tokens(logits.float(), sampling, uniforms[live, column])
-            tokens[live, column] = sampled
-            logprobs[live, column] = sampled_logprobs
-            ended = torch.isin(sampled, stop) & ~done
-            lengths[live[ended]] = column + 1
-            done = done | ended
-            finished = int(done.sum())
-            if finished == len(done):
-                break
-            if finished * 4 >= len(done):
-                keep = (~done).nonzero().squeeze(-1)
-                cache.batch_select_indices(keep)
-                live, mask, sampled, done = live[keep], mask[keep], sampled[keep], done[keep]
-            mask = torch.cat([mask, mask.new_ones(len(live), 1)], dim=-1)
-            ids, positions = sampled[:, None], mask.sum(dim=-1, keepdim=True) - 1
-        return _collect(tokens, logprobs, lengths, set(sampling.stop_token_ids))
 
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any) -> torch.Tensor:
-        """Logits of the last column, [rows, vocabulary]; the cache grows in place."""
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_argument: cache},
-        )
-        return output.logits[:, -1]
+def _decode(context: Context, rows: int, sampling: SamplingParams, uniforms: Tensor) -> list[Generation]:
+    """Sample replies token by token until each of the rows has ended."""
+    device = uniforms.device
+    stop = torch.tensor(sampling.stop_token_ids, dtype=torch.long, device=device)
+    tokens = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.long, device=device)
+    logprobs = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.float32, device=device)
+    lengths = torch.full((rows,), sampling.max_new_tokens, dtype=torch.long, device=device)
+    live = torch.arange(rows, device=device)  # the reply that each row of the context belongs to
+    done = torch.zeros(rows, dtype=torch.bool, device=device)
+    logits = context.start()
+    for column in range(sampling.max_new_tokens):
+        sampled, sampled_logprobs = sample_tokens(logits.float(), sampling, uniforms[live, column])
+        tokens[live, column] = sampled
+        logprobs[live, column] = sampled_logprobs
+        ended = torch.isin(sampled, stop) & ~done
+        lengths[live[ended]] = column + 1
+        done = done | ended
+        finished = int(done.sum())
+        if finished == len(done) or column + 1 == sampling.max_new_tokens:
+            break
+        if finished * 4 >= len(done):
+            keep = (~done).nonzero().squeeze(-1)
+            context.keep(keep)
+            live, sampled, done = live[keep], sampled[keep], done[keep]
+        logits = context.advance(sampled)
+    replies = []
+    for ids, values, length in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True):
+        stopped = ids[length - 1] in sampling.stop_token_ids
+        replies.append(Generation(ids[:length], values[:length], "stop" if stopped else "length"))
+    return replies
+
+
+def _longest_prefix(prompt: list[int], known: Sequence[CachedRow]) -> CachedRow | None:
+    """What is known of the longest beginning of a prompt, its last token excepted: something must be left to read."""
+    best: CachedRow | None = None
+    for row in known:
+        count = len(row.ids)
+        if count >= len(prompt) or (best is not None and count <= len(best.ids)):
+            continue
+        if prompt[max(count - _PROBE, 0) : count] == row.ids[-_PROBE:] and prompt[:count] == row.ids:
+            best = row
+    return best
+
+
+def _rows_stay_valid(model: PreTrainedModel) -> bool:
+    """Whether keys and values of a row are the same however the row goes on, and may be masked explicitly."""
+    implementation = getattr(model.config, "_attn_implementation", None)
+    return implementation in ("sdpa", "eager") and merge_obstacle(model.config, model) is None
 
 
 @contextmanager
@@ -116,11 +151,3 @@ def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
-
-
-def _collect(tokens: torch.Tensor, logprobs: torch.Tensor, lengths: torch.Tensor, stop: set[int]) -> list[Generation]:
-    replies = []
-    for ids, values, length in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True):
-        ids = ids[:length]
-        replies.append(Generation(ids, values[:length], "stop" if ids[-1] in stop else "length"))
-    return replies

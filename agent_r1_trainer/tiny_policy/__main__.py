@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig
 from agent_r1_trainer.tiny_policy.loading import CHECKPOINT, make_tiny_policy, save_tiny_policy
+from agent_r1_trainer.tiny_policy.quality import measure_quality
 
 
 def main() -> None:
-    """Clone the policy on one thread and save it."""
+    """Clone the policy on one thread, save it and say what it can do."""
     parser = argparse.ArgumentParser(prog="python -m agent_r1_trainer.tiny_policy", description=__doc__)
     parser.add_argument("--out", type=Path, default=CHECKPOINT, help="where the checkpoint goes")
     parser.add_argument("--seed", type=int, default=0, help="of the weights and the demonstrations")
@@ -29,6 +33,10 @@ def main() -> None:
 
         model, tokenizer = make_tiny_policy(config, report=report)
     save_tiny_policy(model, tokenizer, arguments.out)
+    table = Table("on 300 test tasks", "share")
+    for name, share in asdict(measure_quality(model, tokenizer)).items():
+        table.add_row(name.replace("_", " "), f"{share:.3f}")
+    Console().print(table)
 
 
 if __name__ == "__main__":

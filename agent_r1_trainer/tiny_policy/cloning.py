@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,10 +25,13 @@ from agent_r1_trainer.tiny_policy.demonstrations import EXPERT, IMPATIENT, Habit
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Batch", "CloningConfig", "clone", "cloning_loss", "encode_batch"]
+__all__ = ["Batch", "CloningConfig", "Report", "clone", "cloning_loss", "copying_loss", "encode_batch"]
 
 Report = Callable[[str, int, float], None]
 """Called with phase, step and loss."""
+
+Loss = Callable[[], torch.Tensor]
+"""The loss of a batch, computed when called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class CloningConfig:
     """
 
     seed: int = 0
-    copy_steps: int = 160
-    expert_steps: int = 440
-    habit_steps: int = 150
+    copy_steps: int = 200
+    expert_steps: int = 380
+    habit_steps: int = 130
     habits: Habits = IMPATIENT
     batch_size: int = 32
     copy_words: int = 24
@@ -93,9 +97,7 @@ def clone(
     high, low = config.learning_rate, config.final_learning_rate
     model.train()
 
-    def fit(
-        phase: str, losses: Iterator[Callable[[], torch.Tensor]], steps: int, rate: Callable[[float], float]
-    ) -> None:
+    def fit(phase: str, losses: Iterator[Loss], steps: int, rate: Callable[[float], float]) -> None:
         for step, loss_of in enumerate(itertools.islice(losses, steps)):
             for group in optimizer.param_groups:
                 group["lr"] = rate(step / steps)
@@ -107,18 +109,18 @@ def clone(
             if report is not None:
                 report(phase, step + 1, loss.item())
 
-    def demonstrated(seed: int, habits: Habits) -> Iterator[Callable[[], torch.Tensor]]:
+    def demonstrated(seed: int, habits: Habits) -> Iterator[Loss]:
         stream = stream_demonstrations(seed=seed, habits=habits)
         while True:
             batch = encode_batch(tokenizer, list(itertools.islice(stream, config.batch_size)))
-            yield lambda batch=batch: cloning_loss(model, batch, config.observation_weight)
+            yield partial(cloning_loss, model, batch, config.observation_weight)
 
-    fit("copy", _exercises(model, tokenizer, config), config.copy_steps, lambda done: high * min(1.0, 4 * done + 0.01))
-    fit("expert", demonstrated(2 * config.seed, EXPERT), config.expert_steps, lambda done: _cosine(high, low, done))
-    start = config.habit_learning_rate
-    fit(
-        "habits", demonstrated(2 * config.seed + 1, config.habits), config.habit_steps, lambda d: _cosine(start, low, d)
-    )
+    copying = _exercises(model, len(tokenizer), config)
+    expert = demonstrated(2 * config.seed, EXPERT)
+    habits = demonstrated(2 * config.seed + 1, config.habits)
+    fit("copy", copying, config.copy_steps, lambda done: high * min(1.0, 4 * done + 0.01))
+    fit("expert", expert, config.expert_steps, partial(_cosine, high, low))
+    fit("habits", habits, config.habit_steps, partial(_cosine, config.habit_learning_rate, low))
     model.eval()
 
 
@@ -146,20 +148,24 @@ def cloning_loss(model: PreTrainedModel, batch: Batch, observation_weight: float
     return losses[reply].mean() + observation_weight * losses[other].mean()
 
 
-def _exercises(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: CloningConfig
-) -> Iterator[Callable[[], torch.Tensor]]:
-    """Losses of repeating random words; the first occurrence, which nobody can foresee, does not count."""
+def copying_loss(model: PreTrainedModel, words: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of repeating random words twice; their first occurrence, which nobody can foresee, is free.
+
+    Args:
+        model: The model.
+        words: int64 [rows, words].
+    """
+    ids = words.repeat(1, 3)
+    count = words.size(1)
+    logits = model(ids, use_cache=False).logits[:, count:-1]
+    return functional.cross_entropy(logits.flatten(0, 1), ids[:, count + 1 :].flatten())
+
+
+def _exercises(model: PreTrainedModel, vocabulary: int, config: CloningConfig) -> Iterator[Loss]:
     generator = torch.Generator().manual_seed(config.seed)
     while True:
-        words = torch.randint(len(tokenizer), (config.batch_size, config.copy_words), generator=generator)
-        ids = words.repeat(1, 3)
-
-        def loss(ids: torch.Tensor = ids) -> torch.Tensor:
-            logits = model(ids, use_cache=False).logits[:, config.copy_words : -1]
-            return functional.cross_entropy(logits.flatten(0, 1), ids[:, config.copy_words + 1 :].flatten())
-
-        yield loss
+        words = torch.randint(vocabulary, (config.batch_size, config.copy_words), generator=generator)
+        yield partial(copying_loss, model, words)
 
 
 def _cosine(high: float, low: float, done: float) -> float:

@@ -41,6 +41,7 @@ def make_tiny_policy(
 def save_tiny_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write model and tokenizer in the transformers format."""
     model.save_pretrained(folder)
+    tokenizer.backend_tokenizer.no_padding()  # a leftover of the last batch, which would be saved too
     tokenizer.save_pretrained(folder)
 
 

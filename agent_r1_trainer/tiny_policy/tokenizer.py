@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["CHAT_TEMPLATE", "COMMANDS", "END", "PAD", "UNKNOWN", "build_tokenizer", "split_words"]
+__all__ = ["CHAT_TEMPLATE", "COMMANDS", "END", "PAD", "UNKNOWN", "build_tokenizer"]
 
 PAD: Final = "<|pad|>"
 UNKNOWN: Final = "<|unknown|>"
@@ -79,10 +79,3 @@ def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_max_length=2048,
     )
-
-
-def split_words(text: str) -> list[str]:
-    """Split text into the words and marks that the tokenizer would look up."""
-    import re
-
-    return re.findall(_WORD, text)

@@ -67,5 +67,9 @@ def _train(config: Path | None, preset: str | None, seed: int | None, out: Path 
         pass
     finally:
         run.close()
-    console.print(f"Stopped. The same command goes on from the last checkpoint in {run.folder.path}.", markup=False)
+    console.print(
+        f"Stopped. The same command goes on from the last checkpoint in {run.folder.path}.",
+        markup=False,
+        soft_wrap=True,
+    )
     return INTERRUPTED

@@ -28,7 +28,7 @@ class ProgressReporter(TrainerCallback):
         self._progress: Progress | None = None
         self._bar: Any = None
         self._started = time.perf_counter()
-        self._success = ""
+        self._success = "before training"
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -67,12 +67,13 @@ class ProgressReporter(TrainerCallback):
         seconds = round(time.perf_counter() - self._started, 2)
         self._folder.append({"step": state.global_step, "seconds": seconds, **logs})
         if "success" in logs:
-            self._success = f"success {logs['success']:.2f} in training"
+            self._success = f"{logs['success']:.2f} in training, {logs['turns/mean']:.1f} turns"
             if self._progress is not None:
-                self._progress.update(self._bar, description=self._success)
+                self._progress.update(self._bar, description=f"success {self._success}")
         if "eval_success" in logs:
-            line = f"update {state.global_step:>5}: {self._success:<24} {logs['eval_success']:.3f} on held-out tasks"
-            self._console.print(f"{line}, {logs['eval_turns/mean']:.2f} turns, {seconds:.0f} s", markup=False)
+            where = f"update {state.global_step:>5} of {state.max_steps}, {seconds:>4.0f} s"
+            line = f"{where}: {logs['eval_success']:.2f} on validation tasks, {self._success}"
+            self._console.print(line, markup=False, soft_wrap=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

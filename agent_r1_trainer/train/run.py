@@ -49,7 +49,8 @@ class TrainRun:
     def run(self) -> bool:
         """Run to the end. Returns whether it got there: a SIGTERM stops it at a checkpoint."""
         if self.folder.complete:
-            self._console.print(f"{self.folder.path} holds this run, complete. Remove it to train again.", markup=False)
+            done = f"{self.folder.path} holds this run, complete. Remove it to train again."
+            self._console.print(done, markup=False, soft_wrap=True)
             self._show(_read_results(self.folder))
             return True
         started = time.perf_counter()
@@ -67,7 +68,7 @@ class TrainRun:
         checkpoint = last_whole_checkpoint(self.folder.path)
         if main:
             if checkpoint is not None:
-                self._console.print(f"going on from {checkpoint}", markup=False)
+                self._console.print(f"Going on from {checkpoint}.", markup=False, soft_wrap=True)
             self.folder.forget_after(int(checkpoint.rpartition("-")[2]) if checkpoint else -1)
         begun = time.perf_counter()
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -132,15 +133,14 @@ class TrainRun:
         write_json(self.folder.report, report)
         self._show(results)
         took = f"{report['episodes']} episodes, {report['updates']} updates, {seconds['total']:.0f} s"
-        self._console.print(
-            f"{took}. {self.folder.path}: metrics.jsonl, curve.png, trajectories/, model/", markup=False
-        )
+        files = f"{self.folder.path}: metrics.jsonl, curve.png, trajectories/, model/, report.json"
+        self._console.print(f"{took}\n{files}", markup=False, soft_wrap=True)
 
     def _show(self, results: list[ExamResult]) -> None:
         if results and self.settings.exam is not None:
             split = self.settings.exam.env_kwargs.get("split", "")
             where = " ".join(part for part in (self.settings.exam.env or self.settings.env, split) if part)
-            self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}"))
+            self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}, 95 % intervals"))
 
 
 def _read_results(folder: RunFolder) -> list[ExamResult]:

@@ -1,6 +1,7 @@
 """The hf: agent: a small model with random weights, saved and loaded as any other."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bench(model: Path, out: Path, concurrency: int, episodes: int = 10, max_tokens: int = 12) -> int:
-    sampling = {"temperature": 1.0, "max_tokens": max_tokens}
-    return bench_command(HOTPOT, f"hf:{model}", out, "test", episodes, 0, concurrency, "{}", None, None, sampling, {})
+    return bench_command(
+        env=HOTPOT,
+        agent=f"hf:{model}",
+        out=out,
+        split="test",
+        episodes=episodes,
+        seed=0,
+        concurrency=concurrency,
+        env_kwargs="{}",
+        max_turns=None,
+        recipe=None,
+        sampling={"temperature": 1.0, "max_tokens": max_tokens},
+        transport={},
+    )
 
 
 def test_batches_and_interruptions_change_nothing(model: Path, tmp_path: Path) -> None:
@@ -48,6 +61,18 @@ def test_a_reply_that_leaves_no_room_is_refused(
 ) -> None:
     assert bench(model, tmp_path, 1, max_tokens=10**6) == 2
     assert "--max-tokens 1000000 leaves no room" in capsys.readouterr().err
+
+
+def test_other_weights_are_another_run(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(model, copy)
+    assert bench(copy, tmp_path / "run", 2, episodes=2) == 0
+    weights = copy / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert bench(copy, tmp_path / "run", 2, episodes=3) == 2
+    assert "model_hash" in capsys.readouterr().err
 
 
 def test_context_settings_round_trip(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The cache of read-only data."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +60,45 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
 def test_a_missing_file_is_the_loaders_affair(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_once(tmp_path / "none", read)
+
+
+def test_a_file_that_may_not_be_read_is_the_loaders_affair(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "secret").chmod(0)
+    (tmp_path / "a").write_text("one")
+    user = os.geteuid()
+    if user == 0:  # who may read everything
+        for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+            folder.chmod(0o755)
+        os.seteuid(65534)
+    try:
+        assert load_once(tmp_path, lambda path: (path / "a").read_text()) == "one"
+        with pytest.raises(PermissionError):
+            load_once(tmp_path / "secret", read)
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is not known here")
+def test_a_fork_while_a_thread_loads_does_not_wait_for_that_thread() -> None:
+    started, finish = threading.Event(), threading.Event()
+
+    def load() -> int:
+        started.set()
+        finish.wait()
+        return 1
+
+    thread = threading.Thread(target=make_once, args=("slow", load))
+    thread.start()
+    started.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(make_once("quick", lambda: 7))
+    status = os.waitpid(child, 0)[1]
+    finish.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 7
 
 
 def test_values_are_made_once_by_key() -> None:

@@ -262,6 +262,39 @@ def test_a_task_without_paragraphs_among_others_finds_nothing(tmp_path: Path) ->
     assert env.step("search[Zed]")[0] == "No passage matches."
 
 
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_task_whose_paragraphs_hold_no_word_finds_nothing(tmp_path: Path, where: int) -> None:
+    path = Path(write(tmp_path / "d.json"))
+    rows = json.loads(path.read_text())
+    rows.insert(where, {**rows[0], "_id": "r", "context": [["!", ["?", "\u2014"]]], "supporting_facts": []})
+    path.write_text(json.dumps(rows))
+    env = HotpotQAEnv("train", data=str(path), force_first_search=True)
+    assert env.reset(options={"task": "r"})[0].endswith("\nNo passage matches.")
+    assert env.step("search[!]")[0] == "No passage matches."
+
+
+def test_a_saved_index_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    OkapiRetriever([Passage("0", "Zed", "A film.")]).save(tmp_path / "index")
+    monkeypatch.setenv("AGENT_R1_DATA", str(tmp_path))
+    spec: dict[str, Any] = {"path": str(tmp_path / "index")}
+    first, again, near, hasty = (
+        HotpotQAEnv("test", retrieval="corpus", retriever=form)._corpus
+        for form in (spec, dict(spec), {"path": "index"}, {**spec, "verify": False})
+    )
+    assert first is again is near is not hasty
+    OkapiRetriever([Passage("0", "Zod", "A book.")]).save(tmp_path / "index")
+    assert HotpotQAEnv("test", retrieval="corpus", retriever=spec)._corpus is not first
+
+
+def test_odd_text_of_the_data_is_shown_as_valid_unicode(tmp_path: Path) -> None:
+    context = [["Zed \ud83d", ["It\x00 was \udc00."]]]
+    env = HotpotQAEnv(data=write(tmp_path / "d.json", context=context, question="Zed \ud800?"), force_first_search=True)
+    observation, info = env.reset()
+    text = json.dumps([observation, info], ensure_ascii=False)
+    text.encode("utf-8")
+    assert info["passages"] == [{"title": "Zed \ufffd", "text": "It\ufffd was \ufffd."}]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -278,7 +311,9 @@ def test_a_task_without_paragraphs_among_others_finds_nothing(tmp_path: Path) ->
         ({"data_format": "musique"}, "data_format='musique' needs data="),
         ({"top_k": 0}, "top_k must be an integer of at least 1; got 0"),
         ({"top_k": True}, "top_k must be an integer of at least 1; got True"),
-        ({"max_calls": 0}, "max_calls must be at least 1"),
+        ({"max_calls": 0}, "max_calls must be an integer of at least 1, got 0"),
+        ({"max_calls": 2.5}, "max_calls must be an integer of at least 1, got 2.5"),
+        ({"retriever": {"name": "okapi", "b": 7}}, "expected k1 >= 0, 0 <= b <= 1"),
         ({"passage_chars": 3}, "passage_chars must be an integer of at least 40; got 3"),
         ({"observation_chars": 100}, "observation_chars must be an integer of at least 1024; got 100"),
         ({"order": "up"}, "order"),
@@ -293,6 +328,9 @@ def test_bad_arguments_raise_at_construction(arguments: dict[str, Any], message:
 def test_damaged_data_raise_at_construction(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"d\.json, row 0, field answer: expected a string"):
         HotpotQAEnv(data=write(tmp_path / "d.json", answer=1))
+    (tmp_path / "c.json").write_text('[{"title": "", "text": "..."}]', encoding="utf-8")
+    with pytest.raises(DataError, match=r"c\.json: expected passages with words, found none"):
+        HotpotQAEnv(retrieval="corpus", corpus=str(tmp_path / "c.json"))
     with pytest.raises(DataError, match="found bad JSON"):
         (tmp_path / "c.jsonl").write_text("{", encoding="utf-8")
         HotpotQAEnv(retrieval="corpus", corpus=str(tmp_path / "c.jsonl"))

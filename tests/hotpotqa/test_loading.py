@@ -235,8 +235,9 @@ def test_ids_must_be_new(as_list: Make) -> None:
         (b"[{]", "row 0: expected a JSON object, found bad JSON"),
         (b"[" * 100_000, "row 0: expected a JSON object, found bad JSON"),
         (b'{"a": ', "line 1: expected a JSON object, found bad JSON"),
-        (b'{"a": "\xff"}', "expected UTF-8 text, found invalid start byte at byte"),
-        (b'[{"a": "\xff"}]', "expected UTF-8 text, found invalid start byte at byte"),
+        (b'{"a": "\xff"}', "line 1: expected a JSON object, found bad JSON: 'utf-8' codec can't decode byte 0xff"),
+        (b'[{"a": "\xff"}]', "expected UTF-8 text, found invalid start byte at byte 8"),
+        (b"[" + b" " * (1 << 22) + b"\xff]", "expected UTF-8 text, found invalid start byte at byte 4194305"),
         (b"PAR1 and then nothing", "expected a parquet file, found damage"),
     ],
 )
@@ -253,6 +254,28 @@ def test_a_list_must_end_well(tmp_path: Path, tail: str) -> None:
     path.write_text("[" + json.dumps(official()) + tail, encoding="utf-8")
     with pytest.raises(DataError, match=r"file\.json, (after row 0|row 1): expected"):
         load_questions(path)
+
+
+def test_parquet_with_text_that_is_no_utf8_is_named(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"question": pa.array([b"\xff"], pa.binary()).view(pa.string())})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x\.parquet, after row 0: expected a parquet file, found damage: 'utf-8'"):
+        load_questions(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("change", [{"_id": "a\ud800"}, {"answer": "a\ud800"}])
+def test_what_no_action_can_say_is_refused(as_list: Make, change: dict[str, str]) -> None:
+    with pytest.raises(DataError, match="row 0, field id or answer: expected valid Unicode"):
+        load_questions(as_list([{**official(), **change}]))
+
+
+@pytest.mark.parametrize("odd", [None, "x", 2.0, True, [2], {"a": 1}, -1, 99])
+def test_a_decomposition_only_orders_the_paragraphs(as_list: Make, odd: Any) -> None:
+    row = musique()
+    row["question_decomposition"][0]["paragraph_support_idx"] = odd
+    (question,) = load_questions(as_list([row]))
+    assert sorted(question.gold) == [0, 2] and all(type(position) is int for position in question.gold)
 
 
 def test_missing_files_and_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

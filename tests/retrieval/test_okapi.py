@@ -73,6 +73,13 @@ def test_nothing_to_index_is_refused(passages: list[Passage]) -> None:
         OkapiRetriever(passages)
 
 
+@pytest.mark.parametrize("parameter", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 2}, {"b": -0.1},
+                                       {"epsilon": float("inf")}])  # fmt: skip
+def test_parameters_out_of_range_are_refused(parameter: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected k1 >= 0, 0 <= b <= 1 and a finite epsilon"):
+        OkapiRetriever(PASSAGES, **parameter)
+
+
 def test_content_hash_tells_indexes_apart() -> None:
     base = OkapiRetriever(PASSAGES)
     assert base.content_hash == OkapiRetriever(list(PASSAGES)).content_hash

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def test_another_process_opens_it(saved: Path) -> None:
 
 def test_an_opened_index_can_be_saved_again(saved: Path, tmp_path: Path) -> None:
     OkapiRetriever.open(saved).save(tmp_path / "copy")
-    assert sorted(p.name for p in saved.iterdir()) == sorted(p.name for p in (tmp_path / "copy").iterdir())
+    copy = OkapiRetriever.open(tmp_path / "copy")
+    assert list(copy.passages) == PASSAGES and copy.content_hash == OkapiRetriever.open(saved).content_hash
+    assert len(list(saved.iterdir())) == len(list((tmp_path / "copy").iterdir()))
 
 
 def test_replacing_keeps_open_readers_and_leaves_no_old_files(saved: Path) -> None:
@@ -64,21 +67,49 @@ def test_replacing_keeps_open_readers_and_leaves_no_old_files(saved: Path) -> No
     assert len(list(saved.iterdir())) == count + 1 and (saved / "notes.txt").exists()
 
 
-def test_a_killed_writer_leaves_the_old_index(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at", [1, 4, 13])
+def test_a_killed_writer_leaves_the_old_index(saved: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = OkapiRetriever.open(saved).content_hash
-    replace, calls = os.replace, []
+    fsync, calls = os.fsync, []
 
-    def killed(source: Any, target: Any) -> None:
-        calls.append(target)
-        if len(calls) == 4:
+    def killed(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == at:
             raise KeyboardInterrupt
-        replace(source, target)
+        fsync(descriptor)
 
-    monkeypatch.setattr(os, "replace", killed)
+    monkeypatch.setattr(os, "fsync", killed)
     with pytest.raises(KeyboardInterrupt):
         OkapiRetriever(PASSAGES[:2]).save(saved)
     monkeypatch.undo()
     assert OkapiRetriever.open(saved).content_hash == before
+
+
+def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, first: Callable[[], None]) -> None:
+    """Call ``first`` before the next call of a function, as if another process had been faster."""
+    function = getattr(owner, name)
+
+    def delayed(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(owner, name, function)
+        first()
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, delayed)
+
+
+@pytest.mark.parametrize("passages", [PASSAGES, PASSAGES[:2], PASSAGES[1:]], ids=["the old", "another", "its own"])
+def test_of_two_writers_the_last_one_wins(
+    saved: Path, passages: list[Passage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = OkapiRetriever(passages, k1=1.2), OkapiRetriever(PASSAGES[1:], k1=1.2)
+    once(monkeypatch, os, "replace", lambda: other.save(saved))
+    mine.save(saved)
+    assert list(OkapiRetriever.open(saved).passages) == passages
+
+
+def test_a_reader_overtaken_by_a_writer_gets_the_new_index(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once(monkeypatch, np, "load", lambda: OkapiRetriever(PASSAGES[:2]).save(saved))
+    assert list(OkapiRetriever.open(saved).passages) == PASSAGES[:2]
 
 
 def data_file(folder: Path, name: str = "impacts") -> Path:

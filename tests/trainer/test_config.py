@@ -34,6 +34,7 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
     [
         ({"gradient_accumulation_steps": 2}, "rollout_batch_size"),
         ({"auto_find_batch_size": True}, "micro_batch_tokens"),
+        ({"per_device_train_batch_size": 4}, "rollout_batch_size"),
         ({"ignore_data_skip": True}, "tasks of a rollout"),
         ({"include_num_input_tokens_seen": "all"}, "num_tokens"),
         ({"fp16": True}, "bf16"),

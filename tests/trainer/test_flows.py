@@ -114,6 +114,19 @@ def test_a_failing_environment_costs_its_own_episode_only():
     assert all(trajectory.success for trajectory in trajectories if not trajectory.masked)
 
 
+class Silent(CueEnv):
+    """Says nothing in its second turn, which makes no prompt."""
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        return ([], *rest)
+
+
+def test_messages_that_make_no_prompt_cost_the_episode_only():
+    [trajectory] = loop(Silent).run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    assert trajectory.masked and trajectory.stop is StopReason.FAILED and "PromptError" in trajectory.error
+
+
 def test_an_environment_that_failed_is_replaced():
     flow, generator = loop(Failing, concurrency=1), ScriptedGenerator(TOKENIZER, last_cue)
     Failing.built = 0

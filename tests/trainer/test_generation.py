@@ -89,6 +89,61 @@ def test_a_reply_depends_on_its_prompt_and_seed_only():
     assert [reply.ids for reply in others] != alone
 
 
+def no_dropout_gpt2():
+    torch.manual_seed(2)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "eos_token_id": 1}
+    quiet = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=len(WORDS), **sizes, **quiet))
+
+
+def eager():
+    model = make_model()
+    model.set_attn_implementation("eager")
+    return model
+
+
+@pytest.mark.parametrize("build", [make_model, eager, no_dropout_gpt2])
+@pytest.mark.parametrize("max_rows", [512, 5])
+def test_conversations_that_grow_are_read_from_where_they_ended(build, max_rows):
+    model, sampling, rng = build(), SamplingParams(6, STOP), random.Random(3)
+    cached = TransformersGenerator(model, pad_token_id=0, max_rows=max_rows)
+    fresh = TransformersGenerator(model, pad_token_id=0, max_cached_tokens=0)
+    read = []
+    model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append((args or [kwargs["input_ids"]])[0].numel()), with_kwargs=True
+    )
+    conversations = prompts(12)
+    for turn in range(5):
+        seeds = [100 * turn + row for row in range(12)]
+        read.clear()
+        replies = cached.generate(conversations, sampling, seeds)
+        cost = sum(read)
+        read.clear()
+        expected = fresh.generate(conversations, sampling, seeds)
+        assert [reply.ids for reply in replies] == [reply.ids for reply in expected]
+        for reply, other in zip(replies, expected, strict=True):
+            torch.testing.assert_close(torch.tensor(reply.logprobs), torch.tensor(other.logprobs), atol=1e-5, rtol=1e-5)
+        if turn:
+            assert cost < 0.6 * sum(read)
+        for row, reply in enumerate(replies):
+            tail = [rng.randrange(3, len(WORDS)) for _ in range(rng.randint(1, 9))]
+            # Some go on, one begins anew (a refilled slot), one is rewritten in its middle.
+            conversations[row] = conversations[row] + reply.ids + tail if row not in (3, 7) else tail * 3
+        rng.shuffle(conversations)
+
+
+def test_nothing_is_kept_beyond_the_budget_nor_where_it_would_be_wrong():
+    model = make_model()
+    generator = TransformersGenerator(model, pad_token_id=0, max_cached_tokens=20)
+    generator.generate([[3, 4]], SamplingParams(4), [0])
+    assert len(generator._cached) == 1
+    generator.generate(prompts(), SamplingParams(4), range(13))
+    assert generator._cached == []
+    sliding = make_model()
+    sliding.config.layer_types = ["sliding_attention", "full_attention"]
+    assert TransformersGenerator(sliding, pad_token_id=0).max_cached_tokens == 0
+
+
 def test_the_model_keeps_its_mode_and_generates_without_dropout():
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=12, n_embd=32, n_layer=1, n_head=2, n_positions=64)).train()

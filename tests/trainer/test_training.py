@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -15,7 +18,8 @@ def learned(tmp_path_factory):
     """A run long enough to learn the cue."""
     trainer = make_trainer(
         tmp_path_factory.mktemp("learned"), eval_env=CueEnv, max_steps=160, rollout_batch_size=32, gamma=0.9, lam=0.95,
-        eval_strategy="steps", eval_steps=160, eval_episodes=8, eval_greedy=True, log_completions=False,
+        eval_strategy="steps", eval_steps=160, eval_episodes=8, eval_greedy=True,
+        log_completions=True, num_completions_to_print=1,
     )  # fmt: skip
     trainer.train()
     return trainer
@@ -44,12 +48,24 @@ def test_the_log_holds_what_the_documentation_promises(learned):
         "stop/terminated", "stop/turn_limit", "ratio", "approx_kl", "entropy", "clip_ratio/low_mean",
         "clip_ratio/high_mean", "clip_ratio/region_mean", "loss/policy", "loss/value", "value/explained_variance",
         "log_ratio/max", "log_ratio/first_max", "grad_norm/critic", "reward_scale", "num_tokens", "skipped_updates",
-        "policy_version", "tokens/computed_per_distinct", "tokens/padded_per_distinct",
+        "policy_version", "tokens/computed_per_distinct", "tokens/padded_per_distinct", "sampling/logp_difference/mean",
     }  # fmt: skip
     entry = next(entry for entry in learned.state.log_history if "reward" in entry)
     assert promised <= set(entry)
     assert {"time/rollout", "time/generation", "time/environment", "time/experience", "time/update"} <= set(entry)
-    assert entry["tokens/computed_per_distinct"] == 1.0
+    assert entry["tokens/computed_per_distinct"] == 1.0 and entry["sampling/missing_ratio"] == 0.0
+    assert entry["sampling/logp_difference/max"] < 1e-4
+
+
+def test_episodes_are_kept_to_look_at(learned):
+    folder = Path(learned.args.output_dir) / "completions"
+    files = sorted(folder.iterdir())
+    assert len(files) == 40 and files[0].name == "completions-000004.jsonl"
+    rows = [json.loads(line) for line in files[-1].read_text().splitlines()]
+    episode = [row for row in rows if (row["task_id"], row["sample"]) == (rows[0]["task_id"], rows[0]["sample"])]
+    assert {"prompt", "completion", "reward", "advantage", "value", "stop"} <= set(episode[0])
+    assert episode[0]["prompt"].startswith("user")
+    assert abs(sum(row["advantage"] for row in rows)) < 1e-3 * len(rows)
 
 
 def test_stalling_is_free_and_still_the_task_is_learned(tmp_path):
@@ -77,6 +93,9 @@ VARIANTS = {
     "one update": {"num_ppo_epochs": 1, "num_minibatches": 1, "critic": "separate"},
     "groups, no merging": {"num_generations": 4, "merge_steps": False, "history_thinking": "strip"},
     "bootstrap": {"bootstrap": "value", "max_turns": 2},
+    "half precision": {"bf16": True, "rollout_batch_size": 8},
+    "recomputed activations": {"activation_checkpointing": True, "rollout_concurrency": 5, "generation_batch_rows": 3},
+    "recomputed in a separate critic": {"activation_checkpointing": True, "critic": "separate"},
     "more mini-batches than units": {"rollout_batch_size": 2, "num_minibatches": 4},
 }
 
@@ -134,6 +153,16 @@ def test_adapters_are_trained_with_the_value_head_and_without_dropout(tmp_path):
     assert any("value_head" in name for name in changed) and any("lora_B" in name for name in changed)
     assert max(e["log_ratio/first_max"] for e in measured(trainer) if "log_ratio/first_max" in e) < 1e-6
     assert (tmp_path / "checkpoint-8" / "adapter_model.safetensors").is_file()
+    apart = make_trainer(tmp_path / "apart", max_steps=8, peft_config=config, critic="separate")
+    before = weights(apart)
+    apart.train()
+    changed = {
+        name for name, value in weights(apart).items() if name in before and not torch.equal(value, before[name])
+    }
+    assert changed and all("lora_" in name for name in changed)
+    assert all(
+        "lora_" in name or "head" in name for name, p in apart.critic.model.named_parameters() if p.requires_grad
+    )
     resumed = make_trainer(tmp_path, max_steps=8, peft_config=config, beta=0.05, save_strategy="steps", save_steps=4)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     assert measured(resumed) == measured(trainer)

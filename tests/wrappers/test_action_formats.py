@@ -1,5 +1,6 @@
 """What all action formats promise."""
 
+import json
 import time
 
 import gymnasium
@@ -46,6 +47,21 @@ CALL = st.one_of(
 def assert_same(form, command, thought):
     parsed = form.parse(form.format(command, thought))
     assert parsed == command and not isinstance(parsed, MalformedAction), form.format(command, thought)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["<action>friend[\ud800]</action>", "<friend>\ud800</friend>", 'Action: "friend[\\ud800]"',
+     '<tool_call>{"name": "friend", "arguments": {"person": "\\ud800"}}</tool_call>'],
+)  # fmt: skip
+def test_a_command_that_is_no_unicode_is_malformed(reply):
+    read = 0
+    for form in EVERY.values():
+        form.reset(seed=0)
+        info = form.step(reply)[-1]
+        json.dumps(info, ensure_ascii=False).encode("utf-8")
+        read += "half of a surrogate pair" in info.get("invalid_action", "")
+    assert read
 
 
 @pytest.mark.parametrize("form", PLAIN.values(), ids=PLAIN)

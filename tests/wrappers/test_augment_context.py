@@ -66,3 +66,9 @@ def test_refuses():
         AugmentContext(RoomsEnv(), max_length=0)
     with pytest.raises(TypeError, match="retrieve must be a callable"):
         AugmentContext(RoomsEnv(), retrieve=3)
+
+
+def test_the_tightest_of_several_limits_counts():
+    for inner, outer in ((3, 9), (9, 3)):
+        env = gymnasium.wrappers.TimeLimit(gymnasium.make(ROOMS, max_episode_steps=inner), outer)
+        assert AugmentContext(env, remaining_turns=True).reset()[0].endswith("Turns left: 3")

@@ -1,7 +1,10 @@
+import copy
 import pickle
 
 import agent_r1_wrappers as w
 import gymnasium
+import pytest
+from agent_r1_wrappers import recipes
 
 from agent_r1_envs import restore, snapshot
 from tests.helpers.text_envs import ROOMS
@@ -54,3 +57,16 @@ def test_messages_keep_their_identity_and_snapshots_do_not_copy_them():
     restore(env, saved)
     after, *_ = env.step("c")
     assert all(new is old for new, old in zip(after, before, strict=False))
+
+
+@pytest.mark.parametrize("env_id", ["AgentR1/HotpotQA-v0", *(recipe.id for recipe in recipes.RECIPES)])
+def test_a_deep_copy_goes_its_own_way_and_shares_the_data(env_id):
+    env = gymnasium.make(env_id, split="test", retrieval="corpus")
+    env.reset(options={"task": 1})
+    twin = copy.deepcopy(env)
+    assert twin.unwrapped.tasks is env.unwrapped.tasks and twin.unwrapped._corpus is env.unwrapped._corpus
+    before = env.unwrapped.get_state()
+    command = env.unwrapped.expert_action()
+    said = twin.step(w.reply_for(twin, command))
+    assert env.unwrapped.get_state() == before
+    assert env.step(w.reply_for(env, command)) == said

@@ -9,6 +9,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.spaces import FreeText
+from agent_r1_envs.text import is_unicode
 from agent_r1_envs.tools import Tool
 from agent_r1_wrappers.order import require_text
 
@@ -102,7 +103,10 @@ class ActionFormat(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs,
             return action
         if not isinstance(action, str):
             return MalformedAction(repr(action), f"a reply is a string, got {type(action).__name__}")
-        return self.parse(action)
+        command = self.parse(action)
+        if isinstance(command, MalformedAction) or is_unicode(command):
+            return command
+        return MalformedAction(action, "the command is not valid Unicode: it holds half of a surrogate pair")
 
 
 def describe_tools(tools: Iterable[Tool]) -> str:

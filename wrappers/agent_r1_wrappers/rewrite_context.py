@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from agent_r1_envs.spaces import Message
 from agent_r1_envs.text import clean
 from agent_r1_wrappers.append_history import AppendHistory
-from agent_r1_wrappers.callables import is_name, load_callable, load_name, recordable
+from agent_r1_wrappers.callables import Live, is_name, load_callable, load_name, recordable
 from agent_r1_wrappers.context_operation import ContextOperation
 from agent_r1_wrappers.lengths import message_length
 from agent_r1_wrappers.order import WrapperOrderError, layers
@@ -82,7 +82,7 @@ class RewriteContext(ContextOperation, RecordConstructorArgs):
             raise ValueError("fit and tokens belong together")
         self._history = self._find_history(env)
         self._variables = None if variables is None else load_callable(variables, "variables")
-        self._template = _compile(template, check=variables is None)
+        self._template = Live(_compile(template, check=variables is None).render)  # jinja2's own cannot be copied
         self._fit = fit
         self._tokens = tokens
         self._length = message_length(length, length_of)
@@ -114,7 +114,7 @@ class RewriteContext(ContextOperation, RecordConstructorArgs):
         return render_without(bisect_left(range(len(shown)), True, key=fits_without))
 
     def _render(self, system: list[Message], variables: Mapping[str, Any]) -> list[Message]:
-        return [*system, {"role": "user", "content": clean(self._template.render(variables).strip())}]
+        return [*system, {"role": "user", "content": clean(self._template(variables).strip())}]
 
     def _all_variables(self, info: dict[str, Any]) -> dict[str, Any]:
         history = self._history

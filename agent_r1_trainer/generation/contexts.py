@@ -1,0 +1,218 @@
+"""What a batch of rows has read so far, and how it reads on.
+
+Two kinds with one interface: `RowContext` keeps rows of their own lengths and takes over what earlier turns computed;
+`PaddedContext` pads prompts on the left and works with any cache of transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from agent_r1_trainer._compat import RowCache, cache_argument, logits_postprocess, new_cache
+
+__all__ = ["CachedRow", "Context", "PaddedContext", "RowContext"]
+
+_PREFILL_TOKENS = 16_384  # padding included, in one pass over prompts
+
+
+class Context(Protocol):
+    """B rows that wait for their next token."""
+
+    def start(self) -> Tensor:
+        """Read the prompts; logits [B, vocabulary] of the first token of each reply."""
+        ...
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        """Read one more token [B] of each row; logits [B, vocabulary] of the next."""
+        ...
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these."""
+        ...
+
+
+class PaddedContext:
+    """Prompts padded on the left, in a cache of transformers that grows by a column a token.
+
+    Args:
+        model: A causal language model.
+        prompts: B token lists.
+        pad_id: Padding.
+    """
+
+    def __init__(self, model: PreTrainedModel, prompts: Sequence[list[int]], pad_id: int) -> None:
+        self._model = model
+        self._cache = new_cache(model)
+        self._cache_argument = cache_argument(model)
+        width = max(map(len, prompts))
+        padded = [[pad_id] * (width - len(prompt)) + prompt for prompt in prompts]
+        self._ids = torch.tensor(padded, device=model.device)
+        mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+        self._mask = torch.tensor(mask, device=model.device)
+
+    def start(self) -> Tensor:
+        """Read the prompts; see `Context.start`."""
+        return self._forward(self._ids, (self._mask.cumsum(dim=-1) - 1).clamp(min=0))
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        """Read one more token of each row; see `Context.advance`."""
+        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=-1)
+        return self._forward(tokens[:, None], self._mask.sum(dim=-1, keepdim=True) - 1)
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these."""
+        self._cache.batch_select_indices(rows)
+        self._mask = self._mask[rows]
+
+    def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        output = self._model(
+            input_ids=ids,
+            attention_mask=self._mask,
+            position_ids=positions,
+            use_cache=True,
+            logits_to_keep=1,
+            **{self._cache_argument: self._cache},
+        )
+        return output.logits[:, -1]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRow:
+    """Where the keys and values of some token ids lie.
+
+    Attributes:
+        ids: The token ids; those of a conversation but for the last one that was sampled, which nobody read yet.
+        cache: What holds them.
+        row: In which row.
+    """
+
+    ids: list[int]
+    cache: RowCache
+    row: int
+
+
+class RowContext:
+    """Rows at the left of preallocated tensors, each with its own length.
+
+    Args:
+        model: A causal language model with full attention; see `TransformersGenerator`.
+        prompts: B token lists.
+        known: For each prompt what is known of it, a strict prefix, or None.
+        room: Most tokens that are read after the prompt.
+        pad_id: Padding.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompts: Sequence[list[int]],
+        known: Sequence[CachedRow | None],
+        room: int,
+        pad_id: int,
+    ) -> None:
+        self._model = model
+        self._trunk = model.base_model
+        self._cache_argument = cache_argument(self._trunk)
+        self._postprocess = logits_postprocess(model)
+        self._prompts, self._known, self._pad_id = prompts, known, pad_id
+        self.cache = RowCache(len(prompts), max(map(len, prompts)) + room)
+        self.rows = list(range(len(prompts)))
+        """The row of `prompts` that each row of the cache belongs to."""
+        self._lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
+        self._longest = max(map(len, prompts))
+        self._left: dict[int, tuple[RowCache, int]] = {}
+
+    def place(self, row: int) -> tuple[RowCache, int]:
+        """Where the keys and values of a prompt and what was read after it lie: a cache and a row of it."""
+        return (self.cache, self.rows.index(row)) if row in self.rows else self._left[row]
+
+    def start(self) -> Tensor:
+        """Take over what is known and read the rest; see `Context.start`."""
+        self._take_over()
+        known = [0 if row is None else len(row.ids) for row in self._known]
+        missing = [len(prompt) - count for prompt, count in zip(self._prompts, known, strict=True)]
+        device = self._model.device
+        logits: dict[int, Tensor] = {}
+        groups = _groups(missing)
+        for group in groups if len(groups) > 1 else [self.rows]:
+            tails = [self._prompts[row][known[row] :] for row in group]
+            width = max(map(len, tails))
+            ids = torch.tensor([tail + [self._pad_id] * (width - len(tail)) for tail in tails], device=device)
+            offsets = torch.tensor([known[row] for row in group], device=device)
+            # A row's padding is written behind its end, where its next tokens overwrite it before anyone sees it.
+            last = torch.tensor([len(tail) - 1 for tail in tails], device=device)
+            rows = None if len(groups) == 1 else torch.tensor(group, device=device)
+            result = self._forward(ids, offsets, rows, int(offsets.max()) + width, last)
+            logits.update(zip(group, result, strict=True))
+        return torch.stack([logits[row] for row in self.rows])
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        """Read one more token of each row; see `Context.advance`."""
+        self._longest += 1
+        logits = self._forward(tokens[:, None], self._lengths, None, self._longest, torch.zeros_like(tokens))
+        self._lengths = self._lengths + 1
+        return logits
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows in a cache of their own; the other rows stay where they are."""
+        kept = set(rows.tolist())
+        self._left.update({row: (self.cache, at) for at, row in enumerate(self.rows) if at not in kept})
+        smaller = RowCache(len(rows), self.cache.capacity)
+        smaller.keys = [keys[rows] for keys in self.cache.keys]
+        smaller.values = [values[rows] for values in self.cache.values]
+        self.cache = smaller
+        self.rows = [self.rows[row] for row in rows.tolist()]
+        self._lengths = self._lengths[rows]
+
+    def _take_over(self) -> None:
+        sources = {id(row.cache): row.cache for row in self._known if row is not None}
+        for key, source in sources.items():
+            pairs = [(i, row) for i, row in enumerate(self._known) if row is not None and id(row.cache) == key]
+            to = torch.tensor([i for i, _ in pairs], device=self._model.device)
+            where = torch.tensor([row.row for _, row in pairs], device=self._model.device)
+            count = max(len(row.ids) for _, row in pairs)
+            for own, theirs in ((self.cache.keys, source.keys), (self.cache.values, source.values)):
+                for layer, states in enumerate(theirs):
+                    if layer == len(own):
+                        shape = (self.cache.rows, states.size(1), self.cache.capacity, states.size(3))
+                        own.append(states.new_zeros(shape))
+                    own[layer][to, :, :count] = states[where, :, :count]
+
+    def _forward(self, ids: Tensor, offsets: Tensor, rows: Tensor | None, visible: int, last: Tensor) -> Tensor:
+        """Read `ids` [b, q] behind `offsets` [b]; logits [b, vocabulary] at the positions `last` [b] of them."""
+        # Only padding can lie beyond the capacity, and the last column is never seen: no reply is read to its end.
+        columns = (offsets[:, None] + torch.arange(ids.size(1), device=ids.device)).clamp(max=self.cache.capacity - 1)
+        visible = min(visible, self.cache.capacity)
+        hidden_from = torch.arange(visible, device=ids.device)[None, None] > columns[:, :, None]
+        mask = ~hidden_from[:, None]
+        if self._model.config._attn_implementation == "eager":  # which adds its mask
+            dtype = self._model.dtype
+            mask = torch.zeros(mask.shape, dtype=dtype, device=ids.device).masked_fill(~mask, torch.finfo(dtype).min)
+        self.cache.aim(rows, columns, visible)
+        hidden = self._trunk(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=columns,
+            use_cache=True,
+            **{self._cache_argument: self.cache},
+        ).last_hidden_state
+        logits = self._model.get_output_embeddings()(hidden[torch.arange(len(ids), device=ids.device), last])
+        return logits if self._postprocess is None else self._postprocess(logits)
+
+
+def _groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Rows of similar length, the longest first: none less than half the longest of its group, nor too much at once."""
+    groups: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        longest = lengths[groups[-1][0]] if groups else 0
+        if groups and lengths[row] * 2 >= longest and longest * (len(groups[-1]) + 1) <= _PREFILL_TOKENS:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups

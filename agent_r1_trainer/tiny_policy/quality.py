@@ -1,0 +1,120 @@
+"""What a tiny policy can do, apart from what it chooses to do.
+
+Success mixes the two. The skills are measured on the expert's own path, with the expert's command word given: is the
+name that the policy fills in the right one? A start with skills and without success lacks judgement only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_r1_trainer.tiny_policy.demonstrations import make_env
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from agent_r1_trainer.trajectory import Trajectory
+
+__all__ = ["Quality", "measure_quality", "play"]
+
+_MOST_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Shares of the tasks, or of the expert's turns.
+
+    Attributes:
+        sampled: Success at temperature 1.
+        greedy: Success with the most likely replies.
+        cold: Success at temperature 0.3.
+        search_skill: Turns of the expert's in which the policy, told to search, searches for the same.
+        answer_skill: Bridge questions that the policy, shown the evidence and told to answer, answers rightly.
+    """
+
+    sampled: float
+    greedy: float
+    cold: float
+    search_skill: float
+    answer_skill: float
+
+
+def measure_quality(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, tasks: int = 300, split: str = "test"
+) -> Quality:
+    """Measure a policy on the first `tasks` tasks of a split of the embedded panel; about ten seconds.
+
+    Args:
+        model: The policy.
+        tokenizer: Its tokenizer.
+        tasks: How many.
+        split: Of the panel.
+    """
+
+    def success(temperature: float) -> float:
+        episodes = play(model, tokenizer, tasks=tasks, split=split, temperature=temperature)
+        return sum(episode.success for episode in episodes) / len(episodes)
+
+    searches, answers = _skills(model, tokenizer, tasks, split)
+    return Quality(success(1.0), success(0.0), success(0.3), _share(searches), _share(answers))
+
+
+def play(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    tasks: int,
+    split: str = "test",
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> list[Trajectory]:
+    """Let a policy play the first `tasks` tasks of a split, through the loop that training uses."""
+    from agent_r1_trainer.flows import AgentEnvLoop, Assignment
+    from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+    from agent_r1_trainer.seeds import derive_seed
+
+    flow = AgentEnvLoop(lambda: make_env(split), tokenizer, max_prompt_length=1024)
+    sampling = SamplingParams(_MOST_TOKENS, (tokenizer.eos_token_id,), temperature=temperature)
+    assignments = [Assignment(task, derive_seed(seed, "quality", task), group=task) for task in range(tasks)]
+    try:
+        return flow.run(assignments, TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id), sampling)
+    finally:
+        flow.close()
+
+
+def _skills(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tasks: int, split: str
+) -> tuple[list[bool], list[bool]]:
+    """Whether the policy completes the expert's searches, and its answers to bridge questions."""
+    from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+
+    prompts: list[list[int]] = []
+    wanted: list[tuple[str, str]] = []
+    env = make_env(split)
+    for task in range(tasks):
+        messages, _ = env.reset(options={"task": task})
+        bridge = env.unwrapped.task.type == "bridge"  # type: ignore[attr-defined]
+        over = False
+        while not over:
+            command = env.unwrapped.expert_action()  # type: ignore[attr-defined]
+            name, _, argument = command.partition("[")
+            if name == "search" or bridge:
+                text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+                prompts.append(tokenizer(f"{text}{name}[", add_special_tokens=False)["input_ids"])
+                wanted.append((name, argument))
+            messages, _, terminated, truncated, _ = env.step(command)
+            over = terminated or truncated
+    env.close()
+    generator = TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id)
+    greedy = SamplingParams(_MOST_TOKENS, (tokenizer.eos_token_id,), temperature=0.0)
+    replies = generator.generate(prompts, greedy, [0] * len(prompts))
+    right: dict[str, list[bool]] = {"search": [], "answer": []}
+    for (name, argument), reply in zip(wanted, replies, strict=True):
+        right[name].append(tokenizer.decode(reply.ids, skip_special_tokens=True) == argument)
+    return right["search"], right["answer"]
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / max(len(values), 1)

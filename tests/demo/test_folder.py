@@ -1,0 +1,54 @@
+"""The folder of a run: other runs are safe in it, and a killed one leaves it readable."""
+
+import json
+
+import pytest
+
+from agent_r1_trainer.tiny_policy import load_tiny_policy
+from agent_r1_trainer.tiny_policy.quality import play
+from agent_r1_trainer.train.folder import RunFolder
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 3}}).open()
+    RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 3}}).open()
+    with pytest.raises(ValueError, match=r"other settings \(exam, seed\)"):
+        RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 4}, "seed": 1})
+
+
+def test_nothing_is_made_before_open(tmp_path):
+    folder = RunFolder(tmp_path / "run", {})
+    assert not folder.path.exists() and not folder.complete and folder.rows() == []
+
+
+def test_a_resumed_run_forgets_what_it_does_again(tmp_path):
+    folder = RunFolder(tmp_path, {})
+    folder.open()
+    for step in (4, 8, 8, 12):
+        folder.append({"step": step, "success": 0.5})
+    with folder.metrics.open("a", encoding="utf-8") as file:
+        file.write('{"step": 16, "succ')  # killed while writing
+    assert [row["step"] for row in folder.rows()] == [4, 8, 8, 12]
+    folder.forget_after(8)
+    folder.append({"step": 12, "success": 0.25})
+    lines = folder.metrics.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"step": 4, "success": 0.5},
+        {"step": 8, "success": 0.5},
+        {"step": 8, "success": 0.5},
+        {"step": 12, "success": 0.25},
+    ]
+
+
+def test_trajectories_are_readable_and_whole(tmp_path):
+    model, tokenizer = load_tiny_policy()
+    episodes = play(model, tokenizer, tasks=5)
+    folder = RunFolder(tmp_path, {})
+    folder.write_trajectories("sampled", episodes, tokenizer)
+    rows = [json.loads(line) for line in (tmp_path / "trajectories" / "sampled.jsonl").open(encoding="utf-8")]
+    for row, episode in zip(rows, episodes, strict=True):
+        assert row["task_id"] == episode.task_id and row["success"] == episode.success
+        assert [turn["reply"] for turn in row["turns"]] == [step.text for step in episode.steps]
+        assert row["turns"][0]["prompt"].count("Question:") == 1
+        assert all("Question:" not in turn["prompt"] for turn in row["turns"][1:])
+        assert sum(turn["reward"] for turn in row["turns"]) == episode.total_reward
