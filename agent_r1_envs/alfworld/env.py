@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from agent_r1_envs.alfworld.session import EngineSession, Session
 from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, load_tasks
 from agent_r1_envs.alfworld.tasks import HouseholdTask
 from agent_r1_envs.alfworld.texts import NOTHING_HAPPENS
 from agent_r1_envs.core import AgentEnv, Outcome, Score
+
+if TYPE_CHECKING:
+    from agent_r1_envs.alfworld.textworld_backend import TextWorldSession
 
 __all__ = ["ALFWorldEnv"]
 
@@ -91,6 +94,8 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
         _check_choices(expert=(expert, Expert), backend=(backend, Backend))
         if isinstance(annotation, bool) or not isinstance(annotation, int) or annotation < 0:
             raise ValueError(f"annotation must be a number from 0, got {annotation!r}")
+        if backend == "textworld" and (dialect != "game" or goals != "grammar"):
+            raise ValueError("backend='textworld' tells a game as its file does: leave out dialect and goals")
         tasks = load_tasks(
             split,
             data,
@@ -99,12 +104,14 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
             games=games,
             games_seed=games_seed,
             difficulty=difficulty,
+            as_files=backend == "textworld",
         )
         super().__init__(tasks, order=order, shard=shard, max_length=_MAX_LENGTH, render_mode=render_mode)
         self._dialect = None if dialect == "game" else dialect
         self._goals, self._annotation, self._reward = goals, annotation, reward
         self._show_admissible, self._show_help, self._lenient = show_admissible, show_help, lenient
-        self._expert = expert
+        self._expert, self._backend = expert, backend
+        self._original = None if backend == "engine" else _original()
         self._session: Session | None = None
         self._instructed = self._goal_source = self._talks = ""
 
@@ -156,6 +163,7 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
         return {
             "rules": "Do the task. An action is one command; what is no command changes nothing and costs a turn.",
             "reward": self._reward,
+            "backend": self._backend,
             "dialect": self._talks,
             "goals_told_by": self._goals,
             "lenient": self._lenient,
@@ -179,14 +187,23 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
         return self._session
 
     def _start(self) -> Session:
-        task = self.task
-        record = task.load()
+        if self._original is not None:
+            return self._start_original(self._original)
+        record = self.task.load()
         people = record.annotations if self._goals == "human" else ()
         words = people[self._annotation % len(people)] if people else record.game.task
         self._instructed, self._goal_source = words, "human" if people else "grammar"
         self._talks = self._dialect or record.game.dialect
         self._session = EngineSession(record.game, self._talks, words)
         return self._session
+
+    def _start_original(self, original: TextWorldSession) -> Session:
+        from agent_r1_envs.alfworld.textworld_backend import source_of
+
+        original.begin(source_of(self.task))
+        self._instructed, self._goal_source, self._talks = original.task, "grammar", "game"
+        self._session = original
+        return original
 
     def _commands(self) -> list[str]:
         commands = self._playing.commands()
@@ -198,6 +215,12 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
         if not self._show_admissible:
             return observation
         return "\n".join([observation, "", "Admissible commands:", *self._commands()])
+
+
+def _original() -> TextWorldSession:
+    from agent_r1_envs.alfworld.textworld_backend import TextWorldSession
+
+    return TextWorldSession()
 
 
 def _check_choices(**arguments: tuple[object, Any]) -> None:

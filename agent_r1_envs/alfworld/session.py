@@ -20,7 +20,10 @@ class Session(Protocol):
 
     intro: str
     won: bool
-    conditions: tuple[int, int]
+
+    @property
+    def conditions(self) -> tuple[int, int]:
+        """How many of the goal's conditions hold, and how many there are."""
 
     def commands(self) -> list[str]:
         """Return the commands that are possible now, sorted, ``help`` included."""
@@ -71,8 +74,12 @@ class EngineSession:
 
     def __init__(self, game: Game, dialect: str | None = None, task: str | None = None) -> None:
         self._engine = Engine(game, dialect)
-        state, self.intro = self._engine.begin(task)
-        self._enter(state, Notes())
+        _, self.intro = self._engine.begin(task)
+        self.restart()
+
+    def restart(self) -> None:
+        """Go back to the beginning."""
+        self._enter(self._engine.game.start, Notes())
 
     def commands(self) -> list[str]:
         """Return the commands that are possible now, sorted."""
@@ -80,9 +87,7 @@ class EngineSession:
 
     def act(self, command: str, *, lenient: bool = False) -> str | None:
         """Carry a command out; it has to match exactly, but for space around it, unless ``lenient``."""
-        action = self._commands.get(command.strip())
-        if action is None and lenient:
-            action = self._commands.get(normalised(self._engine, command))
+        action = self._commands.get(self.meant(command) if lenient else command.strip())
         if action is None:
             return None
         after, feedback = self._engine.perform(self._state, action)
@@ -92,6 +97,11 @@ class EngineSession:
         else:
             self._enter(after, notes)
         return feedback
+
+    def meant(self, command: str) -> str:
+        """Return the command that lenient matching takes ``command`` for."""
+        text = command.strip()
+        return text if text in self._commands else normalised(self._engine, text)
 
     def why_not(self, command: str) -> str:
         """Return why a command is none."""

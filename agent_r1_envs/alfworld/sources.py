@@ -14,7 +14,7 @@ from agent_r1_envs.alfworld.embedded import load_panel
 from agent_r1_envs.alfworld.model import TASK_TYPES
 from agent_r1_envs.alfworld.official import OFFICIAL_SPLITS, REASONS, find_games, read_game, split_folder
 from agent_r1_envs.alfworld.store import Problem, Store, StoreWriter, open_store
-from agent_r1_envs.alfworld.tasks import HouseholdTask, StoredTask
+from agent_r1_envs.alfworld.tasks import HouseholdTask, StoredTask, load_file_tasks
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.tasks import TaskSet
@@ -37,6 +37,7 @@ def load_tasks(
     games: int | None = None,
     games_seed: int = 0,
     difficulty: str | Mapping[str, Any] = "standard",
+    as_files: bool = False,
 ) -> TaskSet[HouseholdTask]:
     """Return the tasks of a split, sorted by id where they are official.
 
@@ -48,6 +49,7 @@ def load_tasks(
         games: Of the embedded panel: how many games.
         games_seed: Of the embedded panel: its seed.
         difficulty: Of the embedded panel: see ``generator.difficulty_of``.
+        as_files: Whether official games are wanted as files, for the original to play, whatever is in them.
 
     Raises:
         ValueError: An argument is out of its range, or does not go with the others.
@@ -64,6 +66,8 @@ def load_tasks(
     if games is not None or games_seed or difficulty != "standard":
         raise ValueError("games, games_seed and difficulty belong to the embedded games: leave them out with data=")
     path = resolve(data)
+    if as_files:
+        return load_file_tasks(path, name, skip, types)
     store = open_index(path, name)
     _raise_problems(path, [problem for problem in store.problems if problem.reason not in skip])
     return make_once(

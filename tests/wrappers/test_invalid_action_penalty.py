@@ -17,6 +17,13 @@ def test_charges_for_replies_that_a_format_refused():
     assert env.step("<action>a</action>")[1] == 2.0
 
 
+def test_charges_for_malformed_replies_only_if_asked():
+    env = InvalidActionPenalty(ParseTags(RoomsEnv()), 0.25, malformed_only=True)
+    env.reset(options={"task": "cellar"})
+    assert env.step("go to kitchen")[1] == -0.25
+    assert env.step("<action>fly</action>")[1] == 0.0
+
+
 @pytest.mark.parametrize("penalty", [-0.1, float("nan")])
 def test_refuses(penalty):
     with pytest.raises(ValueError, match="subtracted"):

@@ -14,6 +14,8 @@ class InvalidActionPenalty(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
     Args:
         env: Any env that reports invalid actions.
         penalty: What an invalid action costs, at least 0.
+        malformed_only: Whether a command that the env refused is free, so that only replies cost something in which the
+            action format found no command.
 
     Raises:
         ValueError: If ``penalty`` is negative.
@@ -21,15 +23,16 @@ class InvalidActionPenalty(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
 
     stateless = True
 
-    def __init__(self, env: gymnasium.Env[Any, Any], penalty: float = 0.1) -> None:
-        RecordConstructorArgs.__init__(self, penalty=penalty)
+    def __init__(self, env: gymnasium.Env[Any, Any], penalty: float = 0.1, *, malformed_only: bool = False) -> None:
+        RecordConstructorArgs.__init__(self, penalty=penalty, malformed_only=malformed_only)
         gymnasium.Wrapper.__init__(self, env)
         if not penalty >= 0:
             raise ValueError(f"penalty is subtracted, so it must not be negative, got {penalty}")
         self._penalty = float(penalty)
+        self._malformed_only = malformed_only
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pass the action on and charge for it, if it was invalid."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        charge = self._penalty if "invalid_action" in info else 0.0
-        return observation, float(reward) - charge, terminated, truncated, info
+        invalid = "invalid_action" in info and not (self._malformed_only and "action" in info)
+        return observation, float(reward) - (self._penalty if invalid else 0.0), terminated, truncated, info

@@ -15,12 +15,10 @@ from agent_r1_wrappers.thinking import THINK_CLOSE, THINK_OPEN, thinking_end
 
 TEMPLATE_KEY = "chat_template_kwargs"
 
-_PLAIN_TOOL = "act"
 _PLAIN_ARGUMENT = "command"
-_PLAIN_SCHEMA = {
+_PLAIN_SCHEMA: dict[str, Any] = {
     "type": "function",
     "function": {
-        "name": _PLAIN_TOOL,
         "description": "Do one action in the environment.",
         "parameters": {
             "type": "object",
@@ -47,6 +45,7 @@ class ParseToolCalls(ActionFormat):
             ``info["chat_template_kwargs"]`` of reset, for models whose template writes this format; ``"none"``.
         no_call: What a reply without any call means: ``"invalid"``, or ``"finish"``: its text is the final answer.
         finish_tool: The tool that takes the final answer.
+        command_tool: What the tool of an env without tools is called.
 
     Raises:
         ValueError: If an argument is out of its range, or ``no_call="finish"`` and there is no such tool.
@@ -65,8 +64,11 @@ class ParseToolCalls(ActionFormat):
         schemas: Literal["system", "template", "none"] = "system",
         no_call: Literal["invalid", "finish"] = "invalid",
         finish_tool: str = "answer",
+        command_tool: str = "act",
     ) -> None:
-        RecordConstructorArgs.__init__(self, schemas=schemas, no_call=no_call, finish_tool=finish_tool)
+        RecordConstructorArgs.__init__(
+            self, schemas=schemas, no_call=no_call, finish_tool=finish_tool, command_tool=command_tool
+        )
         super().__init__(env, instruct=schemas == "system")
         if schemas not in ("system", "template", "none"):
             raise ValueError(f"schemas is 'system', 'template' or 'none', got {schemas!r}")
@@ -78,6 +80,7 @@ class ParseToolCalls(ActionFormat):
         self._schemas = schemas
         self._no_call = no_call
         self._finish_tool = finish_tool
+        self._command_tool = command_tool
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode, and tell the tools in ``info``."""
@@ -110,7 +113,7 @@ class ParseToolCalls(ActionFormat):
         if self.env_tools:
             calls = parse_calls(command, self.env_tools, max_calls=MAX_CALLS)
         else:
-            calls = [Call(_PLAIN_TOOL, {_PLAIN_ARGUMENT: command})]
+            calls = [Call(self._command_tool, {_PLAIN_ARGUMENT: command})]
         text = "\n".join(write_call(call.name, call.arguments) for call in calls)
         if not thought:
             return text
@@ -129,7 +132,9 @@ class ParseToolCalls(ActionFormat):
 
     def _tool_schemas(self) -> list[dict[str, Any]]:
         if not self.env_tools:
-            return [copy.deepcopy(_PLAIN_SCHEMA)]
+            schema = copy.deepcopy(_PLAIN_SCHEMA)
+            schema["function"] = {"name": self._command_tool, **schema["function"]}
+            return [schema]
         return [tool.schema for tool in self._shown_tools().values()]
 
     def _without_call(self, reply: str) -> str | MalformedAction:
@@ -147,8 +152,8 @@ class ParseToolCalls(ActionFormat):
             raise HermesError(f"there are {len(raw)} calls, give one")
         arguments = raw[0].arguments
         command = arguments.get(_PLAIN_ARGUMENT) if isinstance(arguments, dict) else arguments
-        if raw[0].name != _PLAIN_TOOL or not isinstance(command, str):
-            raise HermesError(f'the only tool is {_PLAIN_TOOL} with a text "{_PLAIN_ARGUMENT}"')
+        if raw[0].name != self._command_tool or not isinstance(command, str):
+            raise HermesError(f'the only tool is {self._command_tool} with a text "{_PLAIN_ARGUMENT}"')
         return command
 
     def _call(self, raw: RawCall) -> Call:
