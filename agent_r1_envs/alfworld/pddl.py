@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,8 +53,7 @@ def read_problem(text: str) -> Problem:
     goal = sections[":goal"]
     if len(goal) != 2 or not isinstance(goal[1], list):
         raise DataError("pddl_problem, :goal: expected one expression")
-    agents = tuple(name for name, kind in _declared(sections[":objects"]) if kind == "agent")
-    return Problem(agents, _facts(sections[":init"]), goal[1])
+    return Problem(_agents(sections[":objects"]), _facts(sections[":init"]), goal[1])
 
 
 def _read(text: str) -> Expression:
@@ -82,21 +80,18 @@ def _read(text: str) -> Expression:
     return stack[0][0]
 
 
-def _declared(section: Expression) -> Iterator[tuple[str, str]]:
-    """Yield name and type of each object of ``a b - type c - type``."""
-    names: list[str] = []
-    words = iter(section[1:])
-    for word in words:
-        if not isinstance(word, str):
-            raise DataError("pddl_problem, :objects: expected names and types, found a bracket")
-        if word != "-":
-            names.append(word)
-            continue
-        kind = next(words, None)
-        if not isinstance(kind, str):
-            raise DataError("pddl_problem, :objects: expected a type after '-'")
-        yield from ((name, kind) for name in names)
-        names = []
+def _agents(section: Expression) -> tuple[str, ...]:
+    """Return the names of type ``agent`` out of ``a b - type c - type``."""
+    words = section[1:]
+    if list in map(type, words):
+        raise DataError("pddl_problem, :objects: expected names and types, found a bracket")
+    agents: list[str] = []
+    start = 0
+    for dash in [index for index, word in enumerate(words) if word == "-"]:
+        if words[dash + 1 : dash + 2] == ["agent"]:
+            agents += words[start:dash]
+        start = dash + 2
+    return tuple(agents)
 
 
 def _facts(section: Expression) -> Facts:
@@ -106,10 +101,9 @@ def _facts(section: Expression) -> Facts:
             raise DataError(f"pddl_problem, :init: expected a fact in brackets, found {_shown(fact)}")
         if fact[0] == "=":  # distances, which nothing uses
             continue
-        arguments = tuple(fact[1:])
-        if not all(isinstance(argument, str) for argument in arguments):
+        if list in map(type, fact):
             raise DataError(f"pddl_problem, :init: expected a flat fact, found {_shown(fact)}")
-        facts.setdefault(fact[0], {})[arguments] = None
+        facts.setdefault(fact[0], {})[tuple(fact[1:])] = None
     return facts
 
 

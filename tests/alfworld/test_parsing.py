@@ -140,7 +140,9 @@ def test_goals_are_read_whatever_their_order_and_names() -> None:
     goal = read_goal(["exists", ["?x", "-", "object"], ["exists", ["?y", "-", "receptacle"], put]])
     assert (goal.task_type, goal.target, goal.receptacle) == ("pick_and_place_simple", "pencil", "bed")
     with pytest.raises(DataError):  # the same object twice is no pair
-        read_goal(["exists", ["?x", "?y", "-", "object"], [*put, ["objecttype", "?x", "penciltype"], ["isclean", "?y"]]])
+        read_goal(
+            ["exists", ["?x", "?y", "-", "object"], [*put, ["objecttype", "?x", "penciltype"], ["isclean", "?y"]]]
+        )
 
 
 def test_names_count_downwards() -> None:
