@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isqrt
 from random import Random
 from typing import Final, TypeVar
 
-from agent_r1_envs.alfworld.bits import bit_set
 from agent_r1_envs.alfworld.dialects import DialectName
 from agent_r1_envs.alfworld.model import NOTHING, Game, Goal, State
 from agent_r1_envs.alfworld.vocabulary import (
@@ -66,13 +65,14 @@ class Household:
 
     Attributes:
         scene: Its scene.
-        receptacles: The kind of each receptacle.
+        receptacles: The kind of each receptacle, in the order of their ids.
         objects: Kind and receptacle (a position in ``receptacles``) of each object.
     """
 
     scene: str
     receptacles: list[str] = field(default_factory=list)
     objects: list[tuple[str, int]] = field(default_factory=list)
+    _sites: dict[str, list[int]] = field(default_factory=dict)
 
     def build(self, rng: Random, needed: Iterable[str], count: int) -> None:
         """Set up ``count`` receptacles, or as many as the scene has, the needed kinds among them."""
@@ -88,6 +88,7 @@ class Household:
             self.receptacles.append(kinds[index])
             free[index] -= 1
             weights[index] = _ROOTS[free[index]]
+        self.receptacles.sort(key=_SORT_KEYS.__getitem__)
 
     def sites_for(self, kind: str, without: str = "") -> list[int]:
         """Return the receptacles that accept a kind of object, except those of the kind ``without``."""
@@ -99,12 +100,12 @@ class Household:
 
     def put_anywhere(self, rng: Random, kinds: Sequence[str], count: int) -> None:
         """Put ``count`` objects of random kinds where they belong; what belongs nowhere is left out."""
-        sites: dict[str, list[int]] = {}
         for _ in range(count if kinds else 0):
             kind = pick(rng, kinds)
-            if kind not in sites:
-                sites[kind] = self.sites_for(kind)
-            self.put(rng, kind, sites[kind])
+            sites = self._sites.get(kind)
+            if sites is None:
+                sites = self._sites[kind] = self.sites_for(kind)
+            self.put(rng, kind, sites)
 
     def put(self, rng: Random, kind: str, sites: Sequence[int]) -> None:
         """Put an object into one of some receptacles; nowhere if there is none."""
@@ -113,59 +114,46 @@ class Household:
 
     def game(self, rng: Random, task: str, goal: Goal) -> Game:
         """Return the game; ``goal`` names kinds, its sets are filled in here."""
-        order = sorted(range(len(self.receptacles)), key=lambda number: _SORT_KEYS[self.receptacles[number]])
-        position = {number: place for place, number in enumerate(order)}
-        receptacles = [self.receptacles[number] for number in order]
-        things = sorted(((kind, position[site]) for kind, site in self.objects), key=lambda item: _SORT_KEYS[item[0]])
+        receptacles = self.receptacles
+        things = sorted(self.objects, key=lambda item: _SORT_KEYS[item[0]])
         kinds = [kind for kind, _ in things]
         sites, places = _sites(rng, len(receptacles))
         contents, ground = [0] * len(receptacles), [0] * places
         for number, (_, receptacle) in enumerate(things):
             contents[receptacle] |= 1 << number
             ground[sites[receptacle]] |= 1 << number
-        by_kind: dict[str, int] = {}
-        for number, kind in enumerate(kinds):
-            by_kind[kind] = by_kind.get(kind, 0) | 1 << number
-
-        present = by_kind.keys()
-
-        def of(wanted: frozenset[str]) -> int:
-            return sum(map(by_kind.__getitem__, wanted & present))
-
-        def where(wanted: Container[str]) -> int:
-            return bit_set([number for number, kind in enumerate(receptacles) if kind in wanted])
-
-        lamps = frozenset(LAMPS.values())
-        accepts = {kind: of(ACCEPTS[kind]) for kind in set(receptacles)}
+        of, where = _by_kind(kinds), _by_kind(receptacles)
+        accepts = {kind: _all(of, ACCEPTS[kind]) for kind in where}
+        lamps = _all(of, frozenset(LAMPS.values()))
         return Game(
             dialect=DIALECT,
             task=task,
             goal=Goal(
                 goal.task_type,
                 goal.target.lower(),
-                by_kind[goal.target],
+                of[goal.target],
                 goal.receptacle.lower(),
-                where((goal.receptacle,)),
+                where.get(goal.receptacle, 0),
                 goal.lamp.lower(),
-                by_kind.get(goal.lamp, 0),
+                of.get(goal.lamp, 0),
             ),
             places=tuple(f"loc {places - number}" for number in range(places)),
             receptacles=tuple(_names(receptacles)),
             sites=tuple(sites),
-            openable=where(OPENABLE),
+            openable=_all(where, OPENABLE),
             accepts=tuple(accepts[kind] for kind in receptacles),
-            washers=where(("SinkBasin",)),
-            heaters=where(("Microwave",)),
-            coolers=where(("Fridge",)),
+            washers=where.get("SinkBasin", 0),
+            heaters=where.get("Microwave", 0),
+            coolers=where.get("Fridge", 0),
             objects=tuple(_names(kinds)),
-            pickupable=of(frozenset(kinds) - lamps),
-            toggleable=of(lamps),
-            cleanable=of(CLEANABLE),
-            heatable=of(HEATABLE),
-            coolable=of(COOLABLE),
-            sliceable=of(SLICEABLE),
-            knives=of(KNIVES),
-            vessels=of(VESSELS),
+            pickupable=((1 << len(kinds)) - 1) & ~lamps,
+            toggleable=lamps,
+            cleanable=_all(of, CLEANABLE),
+            heatable=_all(of, HEATABLE),
+            coolable=_all(of, COOLABLE),
+            sliceable=_all(of, SLICEABLE),
+            knives=_all(of, KNIVES),
+            vessels=_all(of, VESSELS),
             inside=(),
             start=State(places - 1, NOTHING, 0, tuple(contents), tuple(ground), (0,) * len(receptacles)),
         )
@@ -174,10 +162,13 @@ class Household:
 def _sites(rng: Random, receptacles: int) -> tuple[list[int], int]:
     """Return a place for each receptacle and how many places there are; nothing is at the last one, the start."""
     sites: list[int] = []
+    count = 0
     for number in range(receptacles):
-        shared = number > 0 and rng.random() < _SHARED
-        sites.append(sites[number - 1] if shared else max(sites, default=-1) + 1)
-    count = max(sites) + 1
+        if number > 0 and rng.random() < _SHARED:
+            sites.append(sites[-1])
+        else:
+            sites.append(count)
+            count += 1
     shuffled = list(range(count))
     for last in range(count - 1, 0, -1):
         other = below(rng, last + 1)
@@ -187,11 +178,21 @@ def _sites(rng: Random, receptacles: int) -> tuple[list[int], int]:
 
 def _names(kinds: Sequence[str]) -> list[str]:
     """Number the things of sorted kinds downwards."""
-    left: dict[str, int] = {}
-    for kind in kinds:
-        left[kind] = left.get(kind, 0) + 1
-    names = []
-    for kind in kinds:
-        names.append(f"{kind.lower()} {left[kind]}")
-        left[kind] -= 1
-    return names
+    names, last, number = [], "", 0
+    for kind in reversed(kinds):
+        number = number + 1 if kind == last else 1
+        last = kind
+        names.append(f"{kind.lower()} {number}")
+    return names[::-1]
+
+
+def _by_kind(kinds: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the things of each kind, as bits."""
+    found: dict[str, int] = {}
+    for number, kind in enumerate(kinds):
+        found[kind] = found.get(kind, 0) | 1 << number
+    return found
+
+
+def _all(found: dict[str, int], kinds: frozenset[str]) -> int:
+    return sum([bits for kind, bits in found.items() if kind in kinds])
