@@ -1,10 +1,11 @@
 import json
-import time
 
 import pytest
 from agent_r1_wrappers.lenient_json import LenientJSONError, read_values, strip_fence
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.helpers.linear import linear_time
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -103,8 +104,6 @@ def test_never_raises_anything_else(text, complete):
     "piece", ["[", "{'a':", "'", '"', "\\", " ", "\n", "1", "{'a", "',", "]", "{'k': [' \\\\", "-", "'\\'"]
 )
 def test_takes_linear_time(piece):
-    start = time.perf_counter()
     for text in (piece * (1_000_000 // len(piece)), "{'a': [" + piece * (1_000_000 // len(piece))):
-        with pytest.raises(LenientJSONError):
+        with linear_time(), pytest.raises(LenientJSONError):
             read_values(text, complete=False)
-    assert time.perf_counter() - start < 2

@@ -1,9 +1,11 @@
-import time
+import contextlib
 
 import pytest
 from agent_r1_wrappers.tags import TagError, Tagged, Tags
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.helpers.linear import linear_time
 
 TAGS = Tags(["search", "answer"])
 PIECES = ["<search>", "</search>", "<SEARCH>", "<think>", "</think>", '<search xml:space="preserve">', "<\\/search>",
@@ -87,9 +89,5 @@ def test_never_raises_anything_else(reply):
 
 @pytest.mark.parametrize("piece", ["<search>", "</search>", "<search></search>", "<", "<\\", "<think>", " ", "a"])
 def test_takes_linear_time(piece):
-    start = time.perf_counter()
-    try:
+    with linear_time(), contextlib.suppress(TagError):
         TAGS.read(piece * (1_000_000 // len(piece)))
-    except TagError:
-        pass
-    assert time.perf_counter() - start < 1.5
