@@ -5,8 +5,8 @@
 On official games (the 36 of the tests where they are at hand, or ``--data`` with its split ``--split``) and on
 embedded ones: parsing a game file, opening the index, reset, step with admissible commands and info, plan; memory of
 another env; 1,000 resets with memory, open files and maps before and after; 8 threads. Where the extra ``alfworld`` is
-installed (and ``--textworld`` is not 0), N games are played on TextWorld as well. Times are CPU time. The index is built
-in a folder of its own unless ``AGENT_R1_CACHE`` names one. Exit status 1 when a bar is missed.
+installed (and ``--textworld`` is not 0), N games are played on TextWorld as well. Times are CPU time. The index is
+built in a folder of its own unless ``AGENT_R1_CACHE`` names one. Exit status 1 when a bar is missed.
 """
 
 import argparse

@@ -201,7 +201,7 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
         from agent_r1_envs.alfworld.textworld_backend import source_of
 
         original.begin(source_of(self.task))
-        self._instructed, self._goal_source, self._talks = original.task, "grammar", "game"
+        self._instructed, self._goal_source, self._talks = original.task, "grammar", original.dialect
         self._session = original
         return original
 

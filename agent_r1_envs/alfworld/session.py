@@ -81,6 +81,11 @@ class EngineSession:
         """Go back to the beginning."""
         self._enter(self._engine.game.start, Notes())
 
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect."""
+        return self._engine.dialect.name
+
     def commands(self) -> list[str]:
         """Return the commands that are possible now, sorted."""
         return sorted(self._commands)

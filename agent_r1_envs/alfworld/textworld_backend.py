@@ -73,6 +73,11 @@ class TextWorldSession:
         self.task = self.intro.rpartition(TASK_PREFIX)[2]
 
     @property
+    def dialect(self) -> str:
+        """Name of the dialect, ``"unknown"`` where the engine does not know it."""
+        return self._shadow.dialect if self._shadow is not None else "unknown"
+
+    @property
     def conditions(self) -> tuple[int, int]:
         """How many of the goal's conditions hold, and how many there are; one where they are not known."""
         return self._shadow.conditions if self._shadow is not None else (int(self.won), 1)

@@ -107,7 +107,7 @@ def test_the_household_prompts_show_the_task_the_past_and_what_is_possible():
         env = gymnasium.make(env_id, split="test")
         assert env.spec.max_episode_steps == turns
         messages, info = env.reset(options={"task": 2})
-        for turn in range(4):
+        for _ in range(4):
             prompt = messages[-1]["content"]
             assert info["instruction"] in prompt
             assert all(command in prompt for command in info["admissible_actions"])
