@@ -58,7 +58,7 @@ def find_games(path: Path, split: str) -> Iterator[RawGame]:
 
     Args:
         path: A folder or archive (tar, also compressed, or zip) that holds ``<split>/.../game.tw-pddl``, or that holds
-            games and no folder named as a split.
+            games and no folder named as a split; or a single game file.
         split: An official name.
 
     Raises:
@@ -66,6 +66,8 @@ def find_games(path: Path, split: str) -> Iterator[RawGame]:
     """
     if path.is_dir():
         return _in_folder(split_folder(path, split))
+    if path.name == _GAME:
+        return iter([_trial(path.parent, path.parent.name)])
     return _in_archive(path, split)
 
 
@@ -121,9 +123,11 @@ def split_folder(path: Path, split: str) -> Path:
 
 def _in_folder(folder: Path) -> Iterator[RawGame]:
     for trial in sorted({file.parent for name in (_GAME, _TRAJECTORY) for file in folder.rglob(name)}):
-        raw = RawGame(trial.relative_to(folder).as_posix())
-        raw.game, raw.trajectory = (_content(trial / name) for name in (_GAME, _TRAJECTORY))
-        yield raw
+        yield _trial(trial, trial.name if trial == folder else trial.relative_to(folder).as_posix())
+
+
+def _trial(folder: Path, game_id: str) -> RawGame:
+    return RawGame(game_id, _content(folder / _GAME), _content(folder / _TRAJECTORY))
 
 
 def _content(file: Path) -> bytes | None:

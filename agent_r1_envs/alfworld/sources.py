@@ -43,7 +43,7 @@ def load_tasks(
 
     Args:
         split: ``train``, ``valid_seen`` (alias ``validation``) or ``valid_unseen`` (alias ``test``).
-        data: A folder or an archive of official games; None for the embedded panel.
+        data: A folder or an archive of official games, or one game file; None for the embedded panel.
         skip: For which reasons (see ``official.REASONS``) an official game is left out; any other problem raises.
         task_types: Names or official numbers (1 to 6) of the task types; None for all.
         games: Of the embedded panel: how many games.
@@ -203,7 +203,7 @@ def _source(path: Path, split: str) -> Hashable:
 def _listing(root: Path, folder: Path) -> Iterable[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from _listing(root, Path(entry.path))
             elif entry.name in ("game.tw-pddl", "traj_data.json"):
                 status = entry.stat()

@@ -84,6 +84,13 @@ def test_an_archive_is_the_same_panel(few: Path, tmp_path: Path, kind: str) -> N
         load_tasks("train", archive)
 
 
+def test_a_single_game(few: Path) -> None:
+    file = first_game(few)
+    for path in (file, file.parent):
+        (task,) = load_tasks("valid_seen", path)
+        assert task.id == file.parent.name and task.load().game == parse_game(raw_game(file))
+
+
 def test_a_relative_path_is_looked_up(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_R1_DATA", str(few.parent))
     assert len(load_tasks("valid_seen", "json_2.1.1")) == 4
