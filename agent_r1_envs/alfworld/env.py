@@ -10,6 +10,7 @@ from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, load_tasks
 from agent_r1_envs.alfworld.tasks import HouseholdTask
 from agent_r1_envs.alfworld.texts import NOTHING_HAPPENS
 from agent_r1_envs.core import AgentEnv, Outcome, Score
+from agent_r1_envs.errors import ResetNeeded
 
 if TYPE_CHECKING:
     from agent_r1_envs.alfworld.textworld_backend import TextWorldSession
@@ -183,7 +184,8 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
 
     @property
     def _playing(self) -> Session:
-        assert self._session is not None  # the base class asks after a reset only
+        if self._session is None:
+            raise ResetNeeded("no game has begun: call reset() first")
         return self._session
 
     def _start(self) -> Session:

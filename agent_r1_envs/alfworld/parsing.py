@@ -32,8 +32,8 @@ _ARITIES: Final = {
     **dict.fromkeys(("openable", "opened", "pickupable", "toggleable", "istoggled"), 1),
     **dict.fromkeys(("cleanable", "isclean", "heatable", "ishot", "coolable", "iscool", "sliceable", "issliced"), 1),
     **dict.fromkeys(("isreceptacleobject", "moveable", "ison", "checked", "full", "isreceptacleobjectfull"), 1),
-    **dict.fromkeys(("wasinreceptacle",), 2),
-    **dict.fromkeys(("examined",), 1),
+    "wasinreceptacle": 2,
+    "examined": 1,
 }
 _ON_OBJECTS: Final = (
     "pickupable",

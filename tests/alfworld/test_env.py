@@ -8,7 +8,7 @@ import pytest
 from agent_r1_envs import restore, snapshot
 from agent_r1_envs.alfworld.env import ALFWorldEnv
 from agent_r1_envs.alfworld.model import TASK_TYPES
-from agent_r1_envs.errors import DataError
+from agent_r1_envs.errors import DataError, ResetNeeded
 from tests.data import real_data
 
 
@@ -247,6 +247,11 @@ def test_snapshots_hold_what_the_explorer_knows():
     env.reset(options={"task": 3})
     restore(env, saved)
     assert rest() == expected
+
+
+def test_there_is_no_expert_before_the_first_reset():
+    with pytest.raises(ResetNeeded):
+        ALFWorldEnv("test").expert_action()
 
 
 def test_the_limit_is_fifty_turns():
