@@ -17,7 +17,8 @@ SEED ?= 0
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.agent-r1-installed
-export OMP_NUM_THREADS := 1  # on a few cores, more threads a process make small models slower, not faster
+# On a few cores, more threads in a process make small models slower, not faster.
+export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
 .PHONY: demo test lint bench clean

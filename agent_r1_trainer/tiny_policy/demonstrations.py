@@ -89,7 +89,7 @@ def stream_demonstrations(*, seed: int, habits: Habits = EXPERT) -> Iterator[lis
                     yield demonstrate(env, task, habits, rng)
             finally:
                 env.close()
-                path.unlink()
+                path.unlink(missing_ok=True)
                 clear_cache()  # a world is never needed twice
 
 
