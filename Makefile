@@ -1,7 +1,7 @@
 # make demo [SEED=1]   train a tiny policy with StepPO, about 8 minutes on two cores
 # make test            the whole test suite
 # make lint            ruff and mypy
-# make bench           retrieval speed, and the random and expert agents on HotpotQA
+# make bench          speed of retrieval and of the household games, and the random and expert agents on HotpotQA
 # make clean           remove what these targets made, runs/ excepted
 #
 # Every target makes its virtual environment when there is none. Variables:
@@ -37,6 +37,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(PY) benchmarks/retrieval.py
+	$(PY) benchmarks/alfworld.py
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent random --out runs/bench/hotpotqa-random
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent expert --out runs/bench/hotpotqa-expert
 

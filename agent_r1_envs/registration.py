@@ -48,6 +48,12 @@ ENVIRONMENTS: tuple[Registration, ...] = (
         max_episode_steps=5,
         summary="Find the papers that answer a query, by searching and along citations.",
     ),
+    Registration(
+        id="AgentR1/ALFWorld-v0",
+        entry_point="agent_r1_envs.alfworld.env:ALFWorldEnv",
+        max_episode_steps=50,
+        summary="Do household tasks in a room that is told in text.",
+    ),
 )
 
 

@@ -16,6 +16,7 @@ LAST_REWARDS = {
     "AgentR1/WebShop-StepPO-v0": 10.0,
     "AgentR1/WebShop-GiGPO-v0": 10.0,
     "AgentR1/PaperSearch-StepPO-v0": 0.0,
+    "AgentR1/ALFWorld-GiGPO-v0": 10.0,
 }
 
 
@@ -106,3 +107,40 @@ def test_search_r1_speaks_its_tags():
     assert info["action"] == "search[Cedar Shore]"
     shown = messages[-1]["content"]
     assert shown.startswith("<information>") and shown.endswith("</information>")
+
+
+def test_the_household_prompts_show_the_task_the_past_and_what_is_possible():
+    for env_id, turns in (("AgentR1/ALFWorld-StepPO-v0", 20), ("AgentR1/ALFWorld-GiGPO-v0", 50)):
+        env = gymnasium.make(env_id, split="test")
+        assert env.spec.max_episode_steps == turns
+        messages, info = env.reset(options={"task": 2})
+        for _ in range(4):
+            prompt = messages[-1]["content"]
+            assert info["instruction"] in prompt
+            assert all(command in prompt for command in info["admissible_actions"])
+            command = env.unwrapped.expert_action()
+            messages, *_, info = env.step(reply_for(env, command, "Hm."))
+            assert command in messages[-1]["content"]
+            assert [message["role"] for message in messages if message["role"] != "system"] == ["user"]
+        if turns == 50:
+            assert "[Observation 4: '" in prompt or "[Observation 3: '" in messages[-1]["content"]
+            assert "[Observation 2: '" not in messages[-1]["content"], "only the last two turns are shown"
+
+
+def test_the_household_rewards():
+    env = gymnasium.make("AgentR1/ALFWorld-GiGPO-v0", split="test")
+    env.reset(options={"task": 0})
+    assert env.step("<action>look</action>")[1] == pytest.approx(-0.1), "no thinking"
+    assert env.step("<think>x</think><action>fly</action>")[1] == 0.0, "not admissible, but well-formed"
+    terminated = False
+    while not terminated:
+        _, reward, terminated, *_ = env.step(reply_for(env, env.unwrapped.expert_action(), "x"))
+    assert reward == 10.0
+
+
+def test_a_household_call_that_cannot_be_read_is_explained():
+    env = gymnasium.make("AgentR1/ALFWorld-StepPO-v0", split="test")
+    env.reset(options={"task": 0})
+    messages, *_, info = env.step("I look around.")
+    assert "Nothing happens.\nInvalid action: there is no <tool_call>" in messages[-1]["content"]
+    assert info["turn"] == 1

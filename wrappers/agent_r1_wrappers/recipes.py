@@ -38,6 +38,7 @@ from agent_r1_wrappers.wrap_observation import WrapObservation
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
 _SHOP_TEXTS = "agent_r1_wrappers.webshop_recipes"
 _PAPERS = "agent_r1_wrappers.paper_search_recipes"
+_HOUSEHOLD = "agent_r1_wrappers.alfworld_recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Recipe:
         wrappers: The stack, inside out; arguments are JSON data.
         summary: The recipe in one line.
         kwargs: Arguments of the env that differ from those of ``base``.
+        max_episode_steps: The turn limit, where it differs from that of ``base``.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Recipe:
     wrappers: tuple[WrapperSpec, ...]
     summary: str
     kwargs: dict[str, Any] = field(default_factory=dict)
+    max_episode_steps: int | None = None
 
 
 RECIPES: tuple[Recipe, ...] = (
@@ -147,6 +150,32 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         summary="Paper search with a prompt rebuilt each turn: query, past calls, pool; a reply without a call ends.",
     ),
+    Recipe(
+        id="AgentR1/ALFWorld-StepPO-v0",
+        base="AgentR1/ALFWorld-v0",
+        wrappers=(
+            ParseToolCalls.wrapper_spec(schemas="none", command_tool="env_step"),
+            ExplainInvalid.wrapper_spec(),
+            AppendHistory.wrapper_spec(system=f"{_HOUSEHOLD}:STEPPO_SYSTEM"),
+            RewriteContext.wrapper_spec(template=f"{_HOUSEHOLD}:STEPPO_TEMPLATE"),
+        ),
+        summary="ALFWorld with a prompt rebuilt each turn: task, observation, past actions, admissible commands.",
+        max_episode_steps=20,
+    ),
+    Recipe(
+        id="AgentR1/ALFWorld-GiGPO-v0",
+        base="AgentR1/ALFWorld-v0",
+        wrappers=(
+            ParseTags.wrapper_spec(require_think=True, instruct=False),
+            SuccessReward.wrapper_spec(value=10.0),
+            InvalidActionPenalty.wrapper_spec(penalty=0.1, only_malformed=True),
+            AppendHistory.wrapper_spec(),
+            RewriteContext.wrapper_spec(
+                template=f"{_HOUSEHOLD}:GIGPO_TEMPLATE", variables=f"{_HOUSEHOLD}:gigpo_variables"
+            ),
+        ),
+        summary="ALFWorld in <think> and <action>, with the last two turns; 10 for success, -0.1 for no action.",
+    ),
 )
 
 
@@ -202,6 +231,6 @@ def register_recipes() -> None:
             id=recipe.id,
             entry_point=base.entry_point,
             kwargs={**base.kwargs, **recipe.kwargs},
-            max_episode_steps=base.max_episode_steps,
+            max_episode_steps=recipe.max_episode_steps or base.max_episode_steps,
             additional_wrappers=recipe.wrappers,
         )
