@@ -26,7 +26,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def bench(model: Path, out: Path, concurrency: int, episodes: int = 10, max_tokens: int = 12) -> int:
+def bench(model: Path, out: Path, concurrency: int, episodes: int = 6, max_tokens: int = 12) -> int:
     return bench_command(
         env=HOTPOT,
         agent=f"hf:{model}",
@@ -44,13 +44,13 @@ def bench(model: Path, out: Path, concurrency: int, episodes: int = 10, max_toke
 
 
 def test_batches_and_interruptions_change_nothing(model: Path, tmp_path: Path) -> None:
-    assert bench(model, tmp_path / "one", 1) == bench(model, tmp_path / "three", 3) == 0
-    assert bench(model, tmp_path / "parts", 2, episodes=4) == bench(model, tmp_path / "parts", 3) == 0
-    one, three, parts = (
+    assert bench(model, tmp_path / "one", 1) == 0
+    assert bench(model, tmp_path / "parts", 2, episodes=3) == bench(model, tmp_path / "parts", 3) == 0
+    one, parts = (
         [{**record.to_json(), "seconds": 0} for record in read_log(tmp_path / name / "episodes.jsonl")]
-        for name in ("one", "three", "parts")
+        for name in ("one", "parts")
     )
-    assert len(one) == 10 and one == three == parts
+    assert len(one) == 6 and one == parts
     assert all(record["turns"] >= 1 and record["steps"][0]["action"] for record in one)
     manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
     assert manifest["sampling"]["recipe"] == "native"  # as the model was trained, with no word of the user's

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,19 +25,24 @@ def light(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if light(p)], ids=lambda p: p.name)
-def test_python_blocks_run_in_order(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "\n".join(light(page))
+    if "tiny_policy" in code:  # torch takes long to import, and is imported here already
+        monkeypatch.chdir(tmp_path)
+        exec(compile(code, page.name, "exec"), {})
+        return
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_training_block_of_the_readme_trains(tmp_path: Path) -> None:
+def test_the_training_block_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = [block for block in blocks(ROOT / "README.md") if "StepPOTrainer" in block]
     assert "max_steps=160" in code
     code = code.replace("max_steps=160", "max_steps=4, rollout_batch_size=4, save_strategy='no', use_cpu=True")
-    code += "\nassert trainer.state.global_step == 4\n"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["trainer"].state.global_step == 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

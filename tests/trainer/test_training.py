@@ -84,12 +84,13 @@ def stalling(folder, *, bootstrap: str, steps: int) -> list[dict[str, float]]:
 
 
 def test_where_stalling_is_free_the_task_is_learned_all_the_same(tmp_path):
-    log = stalling(tmp_path / "auto", bootstrap="auto", steps=120)
+    log = stalling(tmp_path / "auto", bootstrap="auto", steps=100)
     assert log[0]["stalled_ratio"] > 0.3 and max(entry["bootstrapped_ratio"] for entry in log) == 0.0
-    assert log[-1]["stalled_ratio"] < 0.1 and log[-1]["turns/mean"] < 2.5
+    assert np.mean([entry["stalled_ratio"] for entry in log[-5:]]) < 0.1 and log[-1]["turns/mean"] < 2.5
     # What the default avoids: with the critic's value at the turn limit, waiting keeps what the critic hopes for.
     log = stalling(tmp_path / "value", bootstrap="value", steps=60)
-    assert log[-1]["stalled_ratio"] > 0.9 and log[-1]["bootstrapped_ratio"] > 0.9
+    assert np.mean([entry["stalled_ratio"] for entry in log[-5:]]) > 0.6
+    assert log[-1]["bootstrapped_ratio"] == log[-1]["stalled_ratio"]
 
 
 VARIANTS = {
