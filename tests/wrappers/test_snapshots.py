@@ -61,10 +61,12 @@ def test_messages_keep_their_identity_and_snapshots_do_not_copy_them():
 
 @pytest.mark.parametrize("env_id", ["AgentR1/HotpotQA-v0", *(recipe.id for recipe in recipes.RECIPES)])
 def test_a_deep_copy_goes_its_own_way_and_shares_the_data(env_id):
-    env = gymnasium.make(env_id, split="test", retrieval="corpus")
+    shared, kwargs = ("backend", {}) if "PaperSearch" in env_id else ("_corpus", {"retrieval": "corpus"})
+    env = gymnasium.make(env_id, split="test", **kwargs)
     env.reset(options={"task": 1})
     twin = copy.deepcopy(env)
-    assert twin.unwrapped.tasks is env.unwrapped.tasks and twin.unwrapped._corpus is env.unwrapped._corpus
+    assert twin.unwrapped.tasks is env.unwrapped.tasks
+    assert getattr(twin.unwrapped, shared) is getattr(env.unwrapped, shared)
     before = env.unwrapped.get_state()
     command = env.unwrapped.expert_action()
     said = twin.step(w.reply_for(twin, command))

@@ -80,7 +80,7 @@ def neighbours(corpus: Corpus, name: str, params: Mapping[str, str], *, citing: 
 
 def _shown(corpus: Corpus, position: int, fields: Sequence[str]) -> dict[str, Any]:
     found = corpus.paper(position)
-    values = {
+    values: dict[str, Any] = {
         "paperId": found.id,
         "externalIds": {"ArXiv": found.id} if is_arxiv(found.id) else {},
         "title": found.title,
