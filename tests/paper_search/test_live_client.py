@@ -176,6 +176,16 @@ def test_spoilt_contents_are_read_as_far_as_they_go() -> None:
             backend.close()
 
 
+def test_a_query_of_hyphens_finds_nothing_and_hyphens_are_spaces() -> None:
+    app = Faulty(make_app(small_backend().corpus), lambda n: "")
+    with serving(app) as url:
+        backend = client(url)
+        found = backend.look_up([Search(" - -"), Search("well-washed gravel")], LIMITS)
+        backend.close()
+    assert found[0] == Found() and [paper.id for paper in found[1].papers] == [C]
+    assert [query.partition("&")[0] for _, query, _, _ in app.requests] == ["query=well+washed+gravel"]
+
+
 def test_refusals_are_final() -> None:
     async def refuse(request: Request) -> Response:
         return JSONResponse({"message": "Forbidden"}, 403)

@@ -59,15 +59,23 @@ def test_messages_keep_their_identity_and_snapshots_do_not_copy_them():
     assert all(new is old for new, old in zip(after, before, strict=False))
 
 
+# The argument that brings an env's large read-only data, and the attributes that hold them.
+_SHARED = {
+    "HotpotQA": ({"retrieval": "corpus"}, "_corpus"),
+    "WebShop": ({}, "_catalogue"),
+    "PaperSearch": ({}, "backend"),
+    "ALFWorld": ({}, "tasks"),
+}
+
+
 @pytest.mark.parametrize(
-    "env_id", ["AgentR1/HotpotQA-v0", "AgentR1/WebShop-v0", *(recipe.id for recipe in recipes.RECIPES)]
+    "env_id", [*(f"AgentR1/{name}-v0" for name in _SHARED), *(recipe.id for recipe in recipes.RECIPES)]
 )
 def test_a_deep_copy_goes_its_own_way_and_shares_the_data(env_id):
-    shop = "WebShop" in env_id
-    env = gymnasium.make(env_id, split="test", **({} if shop else {"retrieval": "corpus"}))
+    arguments, data = _SHARED[env_id.split("/")[1].split("-")[0]]
+    env = gymnasium.make(env_id, split="test", **arguments)
     env.reset(options={"task": 1})
     twin = copy.deepcopy(env)
-    data = "_catalogue" if shop else "_corpus"
     assert twin.unwrapped.tasks is env.unwrapped.tasks
     assert getattr(twin.unwrapped, data) is getattr(env.unwrapped, data)
     before = env.unwrapped.get_state()

@@ -131,6 +131,8 @@ class SemanticScholarBackend:
             else:
                 # The service finds nothing for a word with a hyphen.
                 params = {"query": " ".join(lookup.query.replace("-", " ").split())}
+                if not params["query"]:
+                    return Found()
                 if cutoff:
                     params["year"] = f"-{cutoff[:4]}"
                 papers = await self._pages("/paper/search", params, "", limits.search, cutoff)

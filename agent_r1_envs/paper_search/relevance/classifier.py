@@ -62,6 +62,9 @@ class ClassifierSelector:
         self.failures = 0
         """Requests that failed for good."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClassifierSelector:
+        return self  # a copied env shares the scores
+
     def judge(self, query: PaperQuery, papers: Sequence[Paper]) -> list[float | None]:
         """Return the relevance of each paper; None where the service failed."""
 

@@ -81,6 +81,9 @@ class JudgeSelector:
         endpoint.__dict__ = {**state["endpoint"], "headers": _authorisation(state["_api_key_env"])}
         self.__dict__ = {**state, "endpoint": endpoint}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> JudgeSelector:
+        return self  # a copied env shares the scores
+
     def judge(self, query: PaperQuery, papers: Sequence[Paper]) -> list[float | None]:
         """Return the relevance of each paper; None where the endpoint failed."""
 
