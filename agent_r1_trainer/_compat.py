@@ -132,6 +132,18 @@ class RowCache(Cache):
             seen.append(whole if self._rows is None else whole[rows])
         return seen[0], seen[1]
 
+    def select(self, rows: torch.Tensor, capacity: int) -> RowCache:
+        """Copy some rows [b] into a cache of their own, which holds nothing else alive.
+
+        Args:
+            rows: Which rows.
+            capacity: That of the new cache, at most this one's; what lies beyond is dropped.
+        """
+        taken = RowCache(len(rows), capacity)
+        taken.keys = [keys[rows, :, :capacity] for keys in self.keys]
+        taken.values = [values[rows, :, :capacity] for values in self.values]
+        return taken
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """The length of a row, as far as a model may ask: positions are always given."""
         return self._visible - self._columns.size(1)

@@ -128,9 +128,14 @@ class RowContext:
         self._longest = max(map(len, prompts))
         self._left: dict[int, tuple[RowCache, int]] = {}
 
-    def place(self, row: int) -> tuple[RowCache, int]:
-        """Where the keys and values of a prompt and what was read after it lie: a cache and a row of it."""
-        return (self.cache, self.rows.index(row)) if row in self.rows else self._left[row]
+    def leave(self) -> dict[int, tuple[RowCache, int]]:
+        """Where the keys and values of each prompt and what was read after it lie: a cache and a row of it.
+
+        The caches hold those alone. The room for replies of full length, many times as large, is free again once the
+        context is.
+        """
+        self._set_aside(range(len(self.rows)))
+        return self._left
 
     def start(self) -> Tensor:
         """Take over what is known and read the rest; see `Context.start`."""
@@ -160,15 +165,20 @@ class RowContext:
         return logits
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows in a cache of their own; the other rows stay where they are."""
+        """Go on with these rows in a cache of their own, and set the others aside."""
         kept = set(rows.tolist())
-        self._left.update({row: (self.cache, at) for at, row in enumerate(self.rows) if at not in kept})
-        smaller = RowCache(len(rows), self.cache.capacity)
-        smaller.keys = [keys[rows] for keys in self.cache.keys]
-        smaller.values = [values[rows] for values in self.cache.values]
-        self.cache = smaller
+        self._set_aside([at for at in range(len(self.rows)) if at not in kept])
+        self.cache = self.cache.select(rows, self.cache.capacity)
         self.rows = [self.rows[row] for row in rows.tolist()]
         self._lengths = self._lengths[rows]
+
+    def _set_aside(self, rows: Sequence[int]) -> None:
+        """Copy what these rows of the cache read."""
+        if not rows:
+            return
+        which = torch.tensor(list(rows), device=self._model.device)
+        packed = self.cache.select(which, int(self._lengths[which].max()))
+        self._left.update({self.rows[row]: (packed, at) for at, row in enumerate(rows)})
 
     def _take_over(self) -> None:
         sources = {id(row.cache): row.cache for row in self._known if row is not None}

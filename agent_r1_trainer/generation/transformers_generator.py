@@ -41,7 +41,8 @@ class TransformersGenerator:
         max_rows: Most prompts decoded at once.
         max_tokens: Most tokens decoded at once: rows times the longest prompt with the longest reply. A row that is
             longer is decoded alone.
-        max_cached_tokens: Most tokens whose keys and values are kept between calls, all rows together. 0 keeps none.
+        max_cached_tokens: Most tokens whose keys and values are kept between calls, all rows together and padding
+            included. 0 keeps none.
     """
 
     def __init__(
@@ -82,8 +83,6 @@ class TransformersGenerator:
             for chunk in self._chunks(order, [len(prompt) + sampling.max_new_tokens for prompt in prompts]):
                 answered = self._answer([prompts[row] for row in chunk], sampling, [seeds[row] for row in chunk], known)
                 replies.update(zip(chunk, answered, strict=True))
-        if sum(len(row.ids) for row in self._cached) > self.max_cached_tokens:
-            self._cached = []
         return [replies[row] for row in range(len(prompts))]
 
     def _chunks(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -106,8 +105,10 @@ class TransformersGenerator:
         found = [_longest_prefix(prompt, known) for prompt in prompts]
         context = RowContext(self.model, prompts, found, sampling.max_new_tokens, self.pad_token_id)
         replies = _decode(context, len(prompts), sampling, uniforms)
-        for row, (prompt, reply) in enumerate(zip(prompts, replies, strict=True)):
-            self._cached.append(CachedRow(prompt + reply.ids[:-1], *context.place(row)))
+        places = context.leave()
+        rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
+        if _allocated([*self._cached, *rows]) <= self.max_cached_tokens:
+            self._cached += rows
         return replies
 
 
@@ -141,6 +142,12 @@ def _decode(context: Context, rows: int, sampling: SamplingParams, uniforms: Ten
         stopped = ids[length - 1] in sampling.stop_token_ids
         replies.append(Generation(ids[:length], values[:length], "stop" if stopped else "length"))
     return replies
+
+
+def _allocated(rows: Sequence[CachedRow]) -> int:
+    """Tokens that the caches of some rows have memory for."""
+    caches = {id(row.cache): row.cache for row in rows}
+    return sum(cache.rows * cache.capacity for cache in caches.values())
 
 
 def _longest_prefix(prompt: list[int], known: Sequence[CachedRow]) -> CachedRow | None:

@@ -144,9 +144,24 @@ def test_nothing_is_kept_beyond_the_budget_nor_where_it_would_be_wrong():
     assert len(generator._cached) == 1
     generator.generate(prompts(), SamplingParams(4), range(13))
     assert generator._cached == []
+    generator.generate([[3, 4]], SamplingParams(4), [0])  # short enough again
+    assert len(generator._cached) == 1
     sliding = make_model()
     sliding.config.layer_types = ["sliding_attention", "full_attention"]
     assert TransformersGenerator(sliding, pad_token_id=0).max_cached_tokens == 0
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_rows": 5}])
+def test_what_is_kept_takes_the_memory_of_what_was_read_and_not_of_the_longest_reply(limits):
+    batch, longest = prompts(40), 200
+    generator = TransformersGenerator(make_model(), pad_token_id=0, **limits)
+    replies = generator.generate(batch, SamplingParams(longest, STOP), range(40))
+    assert max(len(reply.ids) for reply in replies) < longest
+    caches = {id(row.cache): row.cache for row in generator._cached}.values()
+    held = sum(keys.untyped_storage().nbytes() // keys[0, :, 0].nbytes for cache in caches for keys in cache.keys) / 2
+    used = sum(len(prompt) + len(reply.ids) - 1 for prompt, reply in zip(batch, replies, strict=True))
+    assert len(generator._cached) == 40 and used <= held < 2.5 * used < 40 * longest / 2
+    assert held == sum(cache.rows * cache.capacity for cache in caches)
 
 
 def test_the_model_keeps_its_mode_and_generates_without_dropout():
