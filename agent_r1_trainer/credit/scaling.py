@@ -69,10 +69,13 @@ class RewardScaler:
     def returns_moments(self, rewards: Iterable[Sequence[float]]) -> Moments:
         """Moments of the discounted return from every step of some trajectories; changes nothing.
 
+        Returns that are not finite are left out: a single one would stay in the scale for the rest of the run.
+
         Args:
             rewards: The unscaled rewards of each trajectory.
         """
-        return Moments.of(value for trajectory in rewards for value in discounted_returns(trajectory, self.gamma))
+        returns = (value for trajectory in rewards for value in discounted_returns(trajectory, self.gamma))
+        return Moments.of(value for value in returns if math.isfinite(value))
 
     def update(self, rewards: Iterable[Sequence[float]]) -> float:
         """Take in a batch and return the new scale; call it once a batch, before the batch's rewards are divided.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,8 @@ class SingleStepFlow(AgentFlowBase):
 
     Args:
         prompts: The panel: text, messages or token ids, one entry a task.
-        reward: `reward(task position, reply text)` gives the reward; it may raise, which masks the episode.
+        reward: `reward(task position, reply text)` gives the reward. Where it raises, or gives no
+            finite number, the episode is masked.
         tokenizer: Renders prompts and decodes replies.
         max_prompt_length: A task with a longer prompt is masked.
         success_threshold: A reward of at least this counts as success.
@@ -108,7 +110,10 @@ class SingleStepFlow(AgentFlowBase):
     def _score(self, trajectory: Trajectory, step: Step, assignment: Assignment) -> None:
         trajectory.steps = [step]
         try:
-            step.reward = float(self._reward(int(assignment.task or 0), step.text))
+            reward = float(self._reward(int(assignment.task or 0), step.text))
+            if not math.isfinite(reward):
+                raise ValueError(f"the reward function gave {reward}")
+            step.reward = reward
         except Exception as error:  # whatever a user's reward function raises
             trajectory.stop, trajectory.error = StopReason.FAILED, f"{type(error).__name__}: {error}"
             return

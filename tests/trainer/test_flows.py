@@ -226,5 +226,8 @@ def test_single_steps_are_scored_by_a_function():
     assert not bad.success and bad.stop is StopReason.TERMINATED and not bad.masked
     assert failed.masked and failed.stop is StopReason.FAILED and "no judge" in failed.error
     assert long.masked and long.stop is StopReason.PROMPT_TOO_LONG
+    broken = SingleStepFlow(["left"], lambda task, reply: float("nan"), TOKENIZER, max_prompt_length=50)
+    [nan] = broken.run(tasks[:1], ScriptedGenerator(TOKENIZER, lambda prompt: "a <end>"), SAMPLING)
+    assert nan.masked and "gave nan" in nan.error and nan.steps[0].reward == 0.0
     with pytest.raises(TypeError, match="position"):
         flow.run([Assignment("x", 0)], ScriptedGenerator(TOKENIZER, lambda prompt: "a"), SAMPLING)

@@ -96,6 +96,11 @@ def all_returns(batches, gamma):
 
 
 class TestRewardScaler:
+    def test_a_return_that_is_not_finite_does_not_stay_in_the_scale(self):
+        good, bad = RewardScaler(0.9), RewardScaler(0.9)
+        clean = [[1.0, 0.0, 3.0], [2.0]]
+        assert bad.update([*clean, [math.nan], [math.inf, -math.inf], [math.inf]]) == good.update(clean)
+
     def test_running_std_of_discounted_returns(self):
         scaler = RewardScaler(gamma=0.9)
         batches = [random_rewards(seed) for seed in range(5)]
