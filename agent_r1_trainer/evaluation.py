@@ -86,7 +86,8 @@ class Evaluator:
 def forked_rng() -> Iterator[None]:
     """Leave the global generators of Python, NumPy and PyTorch as they were, whatever the block draws."""
     python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
+    # By default it would go through all GPUs of the machine, and so open a context on each of them in every process.
+    with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
         try:
             yield
         finally:
