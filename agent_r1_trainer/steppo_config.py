@@ -227,7 +227,9 @@ class StepPOConfig(BaseConfig):
         Raises:
             ValueError: A setting out of its range, or one that this trainer would silently ignore.
         """
-        on_cpu = self.use_cpu or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+        if torch.backends.mps.is_available() and not torch.cuda.is_available():
+            self.use_cpu = True  # Apple's GPUs have no float64, which sampling and metrics need
+        on_cpu = self.use_cpu or not torch.cuda.is_available()
         derived = {
             "bf16": False if on_cpu else None,
             "micro_batch_tokens": 4096 if on_cpu else 16384,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 from transformers import HfArgumentParser
 
 from agent_r1_trainer import StepPOConfig
@@ -80,3 +81,11 @@ def test_every_field_explains_itself_and_can_be_set_from_a_command_line(tmp_path
     assert (parsed.env_kwargs, parsed.max_turns, parsed.dual_clip) == ({"split": "train"}, 5, 3.0)
     with pytest.raises(SystemExit):
         HfArgumentParser(StepPOConfig).parse_args_into_dataclasses(["--help"])
+
+
+def test_a_machine_with_an_apple_gpu_trains_on_its_cpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = StepPOConfig(str(tmp_path))
+    assert config.use_cpu and not config.bf16 and config.micro_batch_tokens == 4096
+    assert config.device.type == "cpu"
