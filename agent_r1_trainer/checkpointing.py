@@ -97,6 +97,7 @@ class CheckpointedTrainer(BaseTrainer):
             self.critic.save(Path(output_dir))
         assert self._updater is not None
         state = {
+            "updates_per_rollout": self.args.updates_per_rollout,
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "metrics": self._store.state_dict(),
             "totals": self._totals,
@@ -114,6 +115,12 @@ class CheckpointedTrainer(BaseTrainer):
                 f"{path} does not exist: {checkpoint} is no checkpoint to resume StepPOTrainer from"
             )
         state = json.loads(path.read_text(encoding="utf-8"))
+        updates = state.get("updates_per_rollout", self.args.updates_per_rollout)
+        if updates != self.args.updates_per_rollout:
+            raise ValueError(
+                f"{checkpoint} was written with num_ppo_epochs * num_minibatches = {updates}, not "
+                f"{self.args.updates_per_rollout}: the step would name another rollout. Resume with what it was"
+            )
         if self.critic is not None:
             self.critic.load(Path(checkpoint))
         if self.scaler is not None and state["scaler"] is not None:

@@ -148,3 +148,10 @@ def test_the_best_checkpoint_is_found_by_success_and_loads_without_the_trainer(t
     assert ContextSettings.load(trainer.state.best_model_checkpoint).recipe == "native"
     state = json.loads((tmp_path / f"checkpoint-{best}" / "steppo_state.json").read_text())
     assert state["scaler"]["count"] > 0
+
+
+def test_a_checkpoint_of_other_updates_per_rollout_is_refused(tmp_path):
+    make_trainer(tmp_path, max_steps=4, save_strategy="steps", save_steps=4).train()
+    other = make_trainer(tmp_path, max_steps=6, num_ppo_epochs=1, save_strategy="steps", save_steps=4)
+    with pytest.raises(ValueError, match=r"num_ppo_epochs \* num_minibatches = 4, not 2"):
+        other.train(resume_from_checkpoint=True)
