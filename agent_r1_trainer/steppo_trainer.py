@@ -179,13 +179,25 @@ class StepPOTrainer(CheckpointedTrainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer of the policy, with the value head in a group of its own learning rate."""
         head = self.value_head
-        if self.optimizer is not None or head is None:
+        if head is None:
+            return super().create_optimizer(model)
+        if self.optimizer is not None:
+            self._check_optimizer(self.optimizer, head)
             return super().create_optimizer(model)
         head.requires_grad_(False)
         optimizer = super().create_optimizer(model)
         head.requires_grad_(True)
         optimizer.add_param_group({"params": list(head.parameters()), "lr": self.args.critic_lr, "weight_decay": 0.0})
         return optimizer
+
+    @staticmethod
+    def _check_optimizer(optimizer: torch.optim.Optimizer, head: nn.Module) -> None:
+        known = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not all(id(parameter) in known for parameter in head.parameters()):
+            raise ValueError(
+                "the optimizer given does not hold the value head, which would stay at 0. Leave it out, or set "
+                "critic='separate', or put trainer.value_head.parameters() into it before train()"
+            )
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None

@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from agent_r1_trainer import StopReason, credit
-from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
+from agent_r1_trainer import StepPOConfig, StepPOTrainer, StopReason, credit
+from tests.helpers.training import CueEnv, StallEnv, make_model, make_tokenizer, make_trainer, measured, weights
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +224,15 @@ def test_an_evaluation_can_stand_alone(tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state)
     assert first["eval_reward"] == second["eval_reward"] and first["eval_turns/mean"] > 0
     assert 0.0 <= first["eval_success"] <= 1.0 and f"eval_stop/{StopReason.TERMINATED.value}" in first
+
+
+def test_an_optimizer_without_the_value_head_is_refused(tmp_path):
+    model = make_model()
+    config = StepPOConfig(str(tmp_path), max_steps=4, max_completion_length=2, report_to=[], use_cpu=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = StepPOTrainer(model, config, CueEnv, processing_class=make_tokenizer(), optimizers=(optimizer, None))
+    with pytest.raises(ValueError, match="does not hold the value head"):
+        trainer.train()
 
 
 @pytest.mark.parametrize(
