@@ -25,7 +25,7 @@ class AgentEnvLoop(AgentFlowBase):
 
     Only live episodes generate. When one ends, the next assignment takes its environment at once, so the batch stays
     full until the assignments run out. An environment that raises costs its own episode: the trajectory is masked, the
-    environment is replaced by a new one.
+    environment is replaced by a new one. Only if the very first cannot be built the error is the caller's.
 
     Args:
         make_env: Builds one environment; its observations are text, lists of messages or lists of token ids.
@@ -58,12 +58,13 @@ class AgentEnvLoop(AgentFlowBase):
             "chat_template_kwargs": chat_template_kwargs,
         }
         self._idle: list[gymnasium.Env] = []
+        self._built = False
 
     @property
     def num_tasks(self) -> int | None:
         """Size of the environment's panel; see `AgentFlowBase.num_tasks`."""
         if not self._idle:
-            self._idle.append(self._make_env())
+            self._idle.append(self._build())
         ids = panel_ids(self._idle[0])
         return None if ids is None else len(ids)
 
@@ -112,11 +113,22 @@ class AgentEnvLoop(AgentFlowBase):
             self._idle.pop().close()
 
     def _start(self, assignment: Assignment, policy_version: int) -> Episode:
-        env = self._idle.pop() if self._idle else self._make_env()
+        env = self._idle.pop() if self._idle else self._build()
         episode = Episode(env, assignment, self._tokenizer, policy_version=policy_version, **self._episode_kwargs)
         if _guard(episode, episode.reset):
             _guard(episode, episode.open, PromptError)
         return episode
+
+    def _build(self) -> gymnasium.Env:
+        """Build an environment. Where the first could be built, one that cannot is a failure like any other."""
+        try:
+            env = self._make_env()
+        except Exception as error:
+            if not self._built:
+                raise
+            return _Unbuilt(error)
+        self._built = True
+        return env
 
     def _retire(self, live: dict[int, Episode], done: dict[int, Trajectory]) -> None:
         """Move the episodes that ended from `live` to `done` and free their environments."""
@@ -127,6 +139,17 @@ class AgentEnvLoop(AgentFlowBase):
                 _discard(episode.env)
             else:
                 self._idle.append(episode.env)
+
+
+class _Unbuilt(gymnasium.Env[Any, Any]):
+    """Stands for an environment whose construction failed, and fails in its stead."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Raise the error again."""
+        raise self._error
 
 
 def _guard(episode: Episode, act: Callable[[], None], errors: type[Exception] = Exception) -> bool:

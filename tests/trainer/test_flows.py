@@ -231,3 +231,21 @@ def test_single_steps_are_scored_by_a_function():
     assert nan.masked and "gave nan" in nan.error and nan.steps[0].reward == 0.0
     with pytest.raises(TypeError, match="position"):
         flow.run([Assignment("x", 0)], ScriptedGenerator(TOKENIZER, lambda prompt: "a"), SAMPLING)
+
+
+def test_an_environment_that_cannot_be_built_again_costs_its_episodes_only():
+    built = []
+
+    def scarce():
+        if len(built) == 3:
+            raise ConnectionError("no more servers")
+        built.append(CueEnv())
+        return built[-1]
+
+    flow = loop(scarce)
+    assert flow.num_tasks == 8
+    trajectories = flow.run(assignments(5), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    assert [t.masked for t in trajectories] == [False] * 3 + [True] * 2
+    assert trajectories[3].error == "ConnectionError: no more servers" and trajectories[0].success
+    with pytest.raises(ConnectionError, match="no more servers"):
+        loop(scarce).run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
