@@ -96,8 +96,11 @@ def episode_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
     return metrics
 
 
+_COUNTERS = frozenset({"num_tokens", "policy_version", "skipped_updates"})
+
+
 class MetricStore:
-    """Collects metrics between two logs and averages them; NaN counts as not measured.
+    """Collects metrics between two logs and averages them, counters aside; NaN counts as not measured.
 
     Its state goes into checkpoints, so that a resumed run logs what the uninterrupted one does.
     """
@@ -111,12 +114,12 @@ class MetricStore:
             self._values[name].append(float(value))
 
     def flush(self) -> dict[str, float]:
-        """Return the means and forget the measurements; a metric that was always NaN is left out."""
+        """Return the means, of counters the latest, and forget all; a metric that was always NaN is left out."""
         means = {}
         for name, values in self._values.items():
             known = [value for value in values if not math.isnan(value)]
             if known:
-                means[name] = sum(known) / len(known)
+                means[name] = known[-1] if name in _COUNTERS else sum(known) / len(known)
         self._values.clear()
         return means
 

@@ -107,10 +107,11 @@ def test_metrics_of_episodes_leave_the_masked_ones_out():
 def test_the_store_averages_what_was_measured_and_survives_a_checkpoint():
     store = MetricStore()
     store.add({"a": 1.0, "b": float("nan")})
-    store.add({"a": 2.0, "b": float("nan"), "c": 5.0})
+    store.add({"a": 2.0, "b": float("nan"), "c": 5.0, "num_tokens": 10.0})
+    store.add({"num_tokens": 30.0})
     twin = MetricStore()
     twin.load_state_dict(store.state_dict())
-    assert store.flush() == twin.flush() == {"a": 1.5, "c": 5.0}
+    assert store.flush() == twin.flush() == {"a": 1.5, "c": 5.0, "num_tokens": 30.0}
     assert store.flush() == {}
 
 
