@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from transformers import PrinterCallback, ProgressCallback
+from transformers import PrinterCallback, ProgressCallback, TrainerState
 
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
@@ -65,14 +65,8 @@ class TrainRun:
             results += [self._examine(trainer, exam, "untrained", t) for t in dict.fromkeys(temperatures)]
             if main:
                 self._show(results)
-        checkpoint = last_whole_checkpoint(self.folder.path)
-        if main:
-            if checkpoint is not None:
-                self._console.print(f"Going on from {checkpoint}.", markup=False, soft_wrap=True)
-            self.folder.forget_after(int(checkpoint.rpartition("-")[2]) if checkpoint else -1)
         begun = time.perf_counter()
-        trainer.train(resume_from_checkpoint=checkpoint)
-        if trainer.state.global_step < trainer.state.max_steps:
+        if not self._train(trainer):
             return False
         trained = time.perf_counter() - begun
         trainer.save_model(str(self.folder.model))
@@ -82,6 +76,22 @@ class TrainRun:
             seconds = {"training": round(trained, 1), "total": round(time.perf_counter() - started, 1)}
             self._finish(trainer, results, seconds)
         return True
+
+    def _train(self, trainer: StepPOTrainer) -> bool:
+        """Train from the last checkpoint, if there is one. Returns whether all steps were done."""
+        checkpoint = last_whole_checkpoint(self.folder.path)
+        reached = TrainerState() if checkpoint is None else _state(checkpoint)
+        if trainer.is_world_process_zero():
+            if checkpoint is not None:
+                self._console.print(f"Going on from {checkpoint}.", markup=False, soft_wrap=True)
+            self.folder.forget_after(-1 if checkpoint is None else reached.global_step)
+        if checkpoint is not None and reached.global_step >= reached.max_steps:
+            # Stopped in the exam that follows: transformers would take one step too many.
+            trainer._load_from_checkpoint(checkpoint)
+            trainer.state = reached
+            return True
+        trainer.train(resume_from_checkpoint=checkpoint)
+        return trainer.state.global_step >= trainer.state.max_steps
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -141,6 +151,10 @@ class TrainRun:
             split = self.settings.exam.env_kwargs.get("split", "")
             where = " ".join(part for part in (self.settings.exam.env or self.settings.env, split) if part)
             self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}, 95 % intervals"))
+
+
+def _state(checkpoint: str) -> TrainerState:
+    return TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
 
 
 def _read_results(folder: RunFolder) -> list[ExamResult]:

@@ -114,6 +114,18 @@ def test_an_interrupted_run_is_readable_and_goes_on_to_the_same_end(config, tmp_
     assert exams[0] == exams[1]
 
 
+def test_a_run_that_stopped_in_its_last_exam_trains_no_further(config, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert train_command(config=config, preset=None, seed=0, out=out) == 0
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    before = figures(out)
+    (out / "report.json").unlink()
+    assert train_command(config=config, preset=None, seed=0, out=out) == 0
+    again = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert (again["updates"], again["exam"]) == (report["updates"], report["exam"])
+    assert figures(out) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
