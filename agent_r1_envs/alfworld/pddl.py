@@ -46,7 +46,8 @@ def read_problem(text: str) -> Problem:
     whole = _read(text)
     if not whole or whole[0] != "define":
         raise DataError("pddl_problem: expected (define (problem ...) ...)")
-    sections = {section[0]: section for section in whole[1:] if isinstance(section, list) and section}
+    named = [part for part in whole[1:] if isinstance(part, list) and part and isinstance(part[0], str)]
+    sections = {section[0]: section for section in named}
     for name in (":objects", ":init", ":goal"):
         if name not in sections:
             raise DataError(f"pddl_problem: expected a section ({name} ...), found none")

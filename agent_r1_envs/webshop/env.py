@@ -43,7 +43,7 @@ class WebShopEnv(AgentEnv[Goal]):
     ``info["invalid_action"]``.
 
     Args:
-        split: ``train``, ``eval``, ``test`` or ``all``.
+        split: ``train``, ``eval`` (or ``validation``), ``test`` or ``all``.
         data: A folder with the official files, the path of each, or a store; None for the embedded synthetic catalogue.
         goals: ``synthetic``, an instruction for each combination of a product's options, or ``human``, written by
             people.

@@ -26,7 +26,7 @@ class GoalTasks(TaskSet[Goal]):
     Args:
         catalogue: The catalogue.
         kind: The kind of the goals.
-        split: The split.
+        split: The split; ``validation`` is another name of ``eval``.
 
     Attributes:
         places: The places of the goals among all of their kind, ascending.
@@ -36,6 +36,7 @@ class GoalTasks(TaskSet[Goal]):
     """
 
     def __init__(self, catalogue: Catalogue, kind: GoalKind, split: str) -> None:
+        split = "eval" if split == "validation" else split
         self._goals = catalogue.goals(kind)
         self.places = self._goals.places(split)
         if not self.places:

@@ -103,7 +103,7 @@ def _play(run: BenchRun, say: Console) -> int:
             style="yellow",
             markup=False,
         )
-    return 0
+    return 1 if summary.failed == summary.episodes else 0
 
 
 def show(summary: Summary, run: BenchRun) -> None:
@@ -117,7 +117,7 @@ def show(summary: Summary, run: BenchRun) -> None:
         label = name.replace("_", " ")
         table.add_row(label, f"{figure.value:.3f}", f"{figure.low:.3f} .. {figure.high:.3f}")
     console = Console(highlight=False)
-    title = f"{settings.agent} on {settings.env}, {settings.split}, {summary.episodes} episodes"
+    title = f"{settings.agent} on {settings.env}, {run.split}, {summary.episodes} episodes"
     console.print(title, markup=False, soft_wrap=True)
     console.print(table)
     stops = ", ".join(f"{name} {count}" for name, count in summary.stops.items())

@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from agent_r1_trainer.bench.log import EpisodeLog
+
 __all__ = ["ManifestError", "claim_folder"]
 
 FORMAT = "agent-r1-bench"
@@ -19,33 +21,39 @@ class ManifestError(RuntimeError):
     """The folder belongs to another run; the message names what differs and the way out."""
 
 
-def claim_folder(folder: Path, settings: dict[str, Any]) -> bool:
+def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False) -> bool:
     """Make ``folder`` the home of a run with these settings, or check that it is.
 
     Args:
         folder: Made when missing.
         settings: JSON data that decides what the episodes are.
+        empty: No episode was finished there: a run with other settings that never got going is replaced.
 
     Returns:
         Whether a run with these settings was begun there before.
 
     Raises:
         ManifestError: The folder holds a run with other settings, or a damaged manifest.
+        LogError: Another run is writing there.
     """
     path = folder / "manifest.json"
     mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings}
+    log = folder / "episodes.jsonl"
     if path.exists():
         theirs = _read(path)
         differing = sorted(
             key for key in {*mine, *theirs} - _FREE if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))
         )
-        if differing:
+        if not differing:
+            return True
+        if not empty:
             lines = "".join(
                 f"\n  {key}: {_short(theirs.get(key))} there, {_short(mine.get(key))} now" for key in differing
             )
             raise ManifestError(f"{folder} holds a run with other settings; choose another --out.{lines}")
-        return True
-    if (folder / "episodes.jsonl").exists():
+        with EpisodeLog(log):  # refuses while the other run is still at work
+            pass
+    elif log.exists():
         raise ManifestError(
             f"{folder} holds episodes but no manifest.json that says what they are; choose another --out"
         )

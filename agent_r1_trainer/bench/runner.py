@@ -53,9 +53,11 @@ class BenchRun:
         kwargs = env_arguments(settings.env, settings.split, settings.env_kwargs)
         self.make_env = EnvFactory(settings.env, kwargs, recipe, settings.max_turns)
         described, self.tasks = self._describe()
-        self.resumed = claim_folder(folder, described)
+        self.split: str = described["split"]
         self.log = folder / "episodes.jsonl"
-        self._records = {record.episode: record for record in read_log(self.log)}
+        records = read_log(self.log)
+        self.resumed = claim_folder(folder, described, empty=all(record.failed for record in records))
+        self._records = {record.episode: record for record in records}
 
     @property
     def episodes(self) -> int:

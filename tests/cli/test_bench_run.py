@@ -15,7 +15,7 @@ import gymnasium
 import pytest
 
 from agent_r1_envs.spaces import FreeText
-from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.bench.log import EpisodeLog, LogError, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.runner import BenchError, BenchRun
@@ -142,6 +142,15 @@ def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv
     with pytest.raises(BenchError, match="first 8 episodes failed.*the disk is full"):
         BenchRun(settings(env="Flaky-v0", episodes=500), tmp_path).run()
     assert len(read_log(tmp_path / "episodes.jsonl")) == 8
+
+
+def test_a_run_that_never_got_going_gives_its_folder_up(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
+    flaky.hopeless = True
+    BenchRun(settings(env="Flaky-v0", episodes=2), tmp_path).run()
+    with EpisodeLog(tmp_path / "episodes.jsonl"), pytest.raises(LogError, match="another run"):
+        BenchRun(settings(seed=3, episodes=2), tmp_path)
+    assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).run().stops) > 0
+    assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).jobs) == 0
 
 
 def test_an_env_without_a_panel_needs_a_number(tmp_path: Path, flaky: type[FlakyEnv], monkeypatch: Any) -> None:

@@ -120,6 +120,11 @@ def test_an_unknown_split_is_named() -> None:
         open_catalogue().goals("human").places("dev")
 
 
+def test_validation_is_another_name_of_eval() -> None:
+    one, other = (GoalTasks(open_catalogue(), "human", split) for split in ("eval", "validation"))
+    assert (one.split, one.content_hash, list(one.places)) == (other.split, other.content_hash, list(other.places))
+
+
 def test_weights_decide_how_often_a_goal_is_drawn() -> None:
     rng = random.Random(0)
     for original, expected in ((False, [1, 1, 2, 4]), (True, [0, 1, 1, 6])):

@@ -2,7 +2,15 @@ import warnings
 
 import gymnasium
 import pytest
-from agent_r1_wrappers import AppendHistory, ParseTags, ParseToolCalls, recipes, reply_for
+from agent_r1_wrappers import (
+    AppendHistory,
+    AugmentContext,
+    ExplainInvalid,
+    ParseTags,
+    ParseToolCalls,
+    recipes,
+    reply_for,
+)
 from agent_r1_wrappers.order import find_layer
 from gymnasium.utils.env_checker import check_env
 
@@ -24,10 +32,21 @@ def test_default():
     tools = recipes.default(DirectoryEnv())
     assert isinstance(tools, AppendHistory) and isinstance(tools.env, ParseToolCalls)
     plain = recipes.default(RoomsEnv())
-    assert isinstance(plain, AppendHistory) and isinstance(plain.env, ParseTags)
+    stack = [AppendHistory, AugmentContext, ExplainInvalid, ParseTags]
+    assert [type(layer) for layer in (plain, plain.env, plain.env.env, plain.env.env.env)] == stack
     other = recipes.default(ParrotEnv())
     assert isinstance(other, AppendHistory) and isinstance(other.env, ParrotEnv)
     assert recipes.default(tools) is tools, "chat stays as it is"
+
+
+@pytest.mark.parametrize("env_id", ["AgentR1/ALFWorld-v0", "AgentR1/WebShop-v0"])
+def test_default_tells_what_can_be_done_and_what_went_wrong(env_id):
+    env = recipes.default(gymnasium.make(env_id))
+    messages, info = env.reset(options={"task": 0})
+    said = messages[-1]["content"]
+    assert all(action in said for action in info["admissible_actions"])
+    messages, *_, info = env.step("<action>fly</action>")
+    assert info["invalid_action"] in messages[-1]["content"]
 
 
 def test_native():

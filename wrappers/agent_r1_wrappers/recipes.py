@@ -25,6 +25,7 @@ from agent_r1_envs.core import AgentEnv
 from agent_r1_envs.spaces import Messages
 from agent_r1_envs.tools import ToolEnv
 from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.augment_context import AugmentContext
 from agent_r1_wrappers.explain_invalid import ExplainInvalid
 from agent_r1_wrappers.invalid_action_penalty import InvalidActionPenalty
 from agent_r1_wrappers.parse_react import ParseReAct
@@ -182,8 +183,10 @@ RECIPES: tuple[Recipe, ...] = (
 def default(env: gymnasium.Env) -> gymnasium.Env:
     """Return the env as chat in the format that suits it.
 
-    Tool envs get ``ParseToolCalls``, other envs of this project ``ParseTags``, both under ``AppendHistory``; any other
-    text env gets ``AppendHistory`` alone. An env that emits chat messages already, such as a recipe, stays as it is.
+    Tool envs get ``ParseToolCalls``. Other envs of this project get ``ParseTags``, with the reasons of invalid actions
+    and the admissible ones in every observation, since their own words name neither. All are under ``AppendHistory``,
+    which is all that any other text env gets. An env that emits chat messages already, such as a recipe, stays as it
+    is.
 
     Args:
         env: An env with text actions.
@@ -196,7 +199,7 @@ def default(env: gymnasium.Env) -> gymnasium.Env:
     if isinstance(env.unwrapped, ToolEnv):
         return AppendHistory(ParseToolCalls(env))
     if isinstance(env.unwrapped, AgentEnv):
-        return AppendHistory(ParseTags(env))
+        return AppendHistory(AugmentContext(ExplainInvalid(ParseTags(env))))
     return AppendHistory(env)
 
 
