@@ -1,4 +1,4 @@
-"""The one module that imports private or unstable names of TRL and transformers.
+"""The one module that uses private or unstable names of TRL, transformers and accelerate.
 
 TRL is released every two weeks and says that only documented names are stable; transformers renames keyword arguments
 with a deprecation period. Everything of theirs that may move is imported, wrapped or detected here, so that supporting
@@ -38,6 +38,7 @@ __all__ = [
     "logits_postprocess",
     "new_cache",
     "recompute_activations",
+    "synchronise_gradients",
 ]
 
 
@@ -147,6 +148,11 @@ class RowCache(Cache):
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """The length of a row, as far as a model may ask: positions are always given."""
         return self._visible - self._columns.size(1)
+
+
+def synchronise_gradients(accelerator: Any, now: bool) -> None:
+    """Say whether the next backward pass is an optimizer step's last one; accelerate counts on knowing."""
+    accelerator.gradient_state._set_sync_gradients(now)
 
 
 @contextmanager

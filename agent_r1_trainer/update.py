@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer._compat import base_causal_lm, synchronise_gradients
 from agent_r1_trainer.critic import SeparateCritic
 from agent_r1_trainer.distributed import any_rank, reduce_metrics
 from agent_r1_trainer.experience import Experience, Update
@@ -88,7 +88,7 @@ class Updater:
         total = torch.zeros((), device=self._accelerator.device)
         for number, batch in enumerate(update.batches):
             batch = batch.to(self._accelerator.device)
-            self._accelerator.gradient_state._set_sync_gradients(number == len(update.batches) - 1)
+            synchronise_gradients(self._accelerator, number == len(update.batches) - 1)
             if self._critic is None or not warmup:
                 total += self._policy_pass(model, experience, update, batch, metrics, warmup=warmup)
             if self._critic is not None:
