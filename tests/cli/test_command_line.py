@@ -61,7 +61,7 @@ def test_bench_says_what_failed(tmp_path: Path) -> None:
     done = run(
         "bench", "--env", HOTPOT, "--agent", agent, "--episodes", "2", "--retries", "0", "--out", str(tmp_path / "run")
     )
-    assert done.exit_code == 0
+    assert done.exit_code == 1  # not one episode was played
     assert "2 episodes failed and count as score 0" in done.output and "ConnectError" in done.output
 
 
