@@ -1,4 +1,4 @@
-# make demo [SEED=1]   train a tiny policy with StepPO, about 8 minutes on two cores
+# make demo [SEED=1]   train a tiny policy with StepPO, one to three minutes on two cores
 # make test            the whole test suite
 # make lint            ruff and mypy
 # make bench          speed of retrieval and of the household games, and the random and expert agents on HotpotQA

@@ -37,8 +37,8 @@ def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_the_training_block_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = [block for block in blocks(ROOT / "README.md") if "StepPOTrainer" in block]
-    assert "max_steps=160" in code
-    code = code.replace("max_steps=160", "max_steps=4, rollout_batch_size=4, save_strategy='no', use_cpu=True")
+    assert "max_steps=100" in code
+    code = code.replace("max_steps=100", "max_steps=4, rollout_batch_size=4, save_strategy='no', use_cpu=True")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(code, "README.md", "exec"), names)
