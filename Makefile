@@ -1,27 +1,33 @@
 # make demo [SEED=1]   train a tiny policy with StepPO, one to three minutes on two cores
 # make test            the whole test suite
+# make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
 # make lint            ruff and mypy
-# make bench          speed of retrieval and of the household games, and the random and expert agents on HotpotQA
+# make bench           speed of retrieval and of the household games, and the random and expert agents on HotpotQA
+# make bench-alfworld  speed of the household games beside TextWorld, in the environment of test-alfworld
 # make clean           remove what these targets made, runs/ excepted
 #
 # Every target makes its virtual environment when there is none. Variables:
 #   PYTHON  an interpreter of version 3.11 or later (default: python3, or a later one that is on the path)
 #   TORCH   what pip installs first, so that a build of your choice is kept: make test TORCH="torch==2.13.0 --index-url ..."
 #   VENV    the folder of the environment (default .venv)
+#   ALFWORLD_VENV  the folder of the environment of test-alfworld (default .venv-alfworld)
 #   SEED    of the demo (default 0)
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
+ALFWORLD_VENV ?= .venv-alfworld
 SEED ?= 0
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.agent-r1-installed
+ALFWORLD_PY := $(ALFWORLD_VENV)/bin/python
+ALFWORLD_STAMP := $(ALFWORLD_VENV)/.agent-r1-installed
 # On a few cores, more threads in a process make small models slower, not faster.
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-alfworld lint bench bench-alfworld clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -29,6 +35,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-alfworld: $(ALFWORLD_STAMP)
+	$(ALFWORLD_PY) -m pytest tests/alfworld_textworld -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(PY) -m ruff check .
@@ -41,21 +50,35 @@ bench: $(STAMP)
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent random --out runs/bench/hotpotqa-random
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent expert --out runs/bench/hotpotqa-expert
 
+bench-alfworld: $(ALFWORLD_STAMP)
+	$(ALFWORLD_PY) benchmarks/alfworld.py
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ALFWORLD_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find agent_r1_envs agent_r1_trainer wrappers tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# An environment in the folder $(1), with the first interpreter that is recent enough.
+define make_venv
+@ok='import sys; sys.exit(sys.version_info < (3, 11))'; \
+for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3.14; do \
+	if "$$python" -c "$$ok" 2>/dev/null; then \
+		test -x $(1)/bin/python || "$$python" -m venv $(1) || exit 1; found=1; break; \
+	fi; \
+done; \
+if [ -z "$$found" ]; then \
+	echo "Python 3.11 or later is needed, and neither $(PYTHON) nor python3.11 to python3.14 is one." >&2; \
+	echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; \
+fi
+endef
+
 $(STAMP): pyproject.toml
-	@ok='import sys; sys.exit(sys.version_info < (3, 11))'; \
-	for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3.14; do \
-		if "$$python" -c "$$ok" 2>/dev/null; then \
-			test -x $(PY) || "$$python" -m venv $(VENV) || exit 1; found=1; break; \
-		fi; \
-	done; \
-	if [ -z "$$found" ]; then \
-		echo "Python 3.11 or later is needed, and neither $(PYTHON) nor python3.11 to python3.14 is one." >&2; \
-		echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; \
-	fi
+	$(call make_venv,$(VENV))
 	$(PY) -m pip install --quiet $(TORCH)
 	$(PY) -m pip install --quiet -e '.[train,test]'
+	@touch $@
+
+# The setup of fast-downward-textworld calls plain `python`, which not every system has.
+$(ALFWORLD_STAMP): pyproject.toml
+	$(call make_venv,$(ALFWORLD_VENV))
+	PATH="$(abspath $(ALFWORLD_VENV))/bin:$$PATH" $(ALFWORLD_PY) -m pip install --quiet -e '.[alfworld,test]'
 	@touch $@

@@ -49,7 +49,7 @@ def load_tasks(
         games: Of the embedded panel: how many games.
         games_seed: Of the embedded panel: its seed.
         difficulty: Of the embedded panel: see ``generator.difficulty_of``.
-        as_files: Whether official games are wanted as files, for the original to play, whatever is in them.
+        as_files: Whether official games are wanted as files, for the original to play, whatever rules are in them.
 
     Raises:
         ValueError: An argument is out of its range, or does not go with the others.
@@ -67,7 +67,10 @@ def load_tasks(
         raise ValueError("games, games_seed and difficulty belong to the embedded games: leave them out with data=")
     path = resolve(data)
     if as_files:
-        return load_file_tasks(path, name, skip, types)
+        return make_once(
+            ("alfworld files", str(path), name, tuple(sorted(skip)), types, _stamp(path)),
+            lambda: load_file_tasks(path, name, skip, types),
+        )
     store = open_index(path, name)
     _raise_problems(path, [problem for problem in store.problems if problem.reason not in skip])
     return make_once(

@@ -115,7 +115,8 @@ class TextWorldSession:
 
     def set_state(self, state: Sequence[str]) -> None:
         """Play the game again up to a state that :meth:`get_state` returned."""
-        self._restart()
+        if self._done:
+            self._restart()
         for command in state:
             self.act(command)
 
