@@ -131,6 +131,7 @@ def _check_sizes(config: StepPOConfig) -> None:
     for name in (
         "rollout_batch_size",
         "num_generations",
+        "eval_num_generations",
         "max_prompt_length",
         "max_completion_length",
         "generation_batch_rows",
@@ -176,6 +177,8 @@ def _check_ranges(config: StepPOConfig) -> None:
         ("value_grad_to_trunk", ("full", "detach")),
         ("history_thinking", ("keep", "strip")),
         ("recipe", ("default", "native", "none")),
+        ("step_anchor", ("state", "observation")),
+        ("whitening_scope", ("environment", "batch")),
         ("kl_in", ("loss", "reward")),
         ("kl_estimator", ("k1", "k2", "k3")),
         ("importance_sampling_correction", ("none", "token", "sequence")),

@@ -28,6 +28,7 @@ class StepPOConfig(BaseConfig):
     """
 
     _VALID_DICT_FIELDS = BaseConfig._VALID_DICT_FIELDS + [
+        "advantage_kwargs",
         "env_kwargs",
         "eval_env_kwargs",
         "chat_template_kwargs",
@@ -47,6 +48,10 @@ class StepPOConfig(BaseConfig):
             "help": "Wrappers around an environment with plain text observations: 'default' (an action format and the "
             "chat history), 'native' (the chat history; a reply is a command) or 'none'."
         },
+    )
+    task_sampler: str | None = field(
+        default=None,
+        metadata={"help": "Curriculum as 'module:factory'; see `TaskSampler`. None walks through shuffled epochs."},
     )
     max_turns: int | None = field(
         default=None, metadata={"help": "Most turns of an episode. None keeps the limit of the environment's spec."}
@@ -99,6 +104,10 @@ class StepPOConfig(BaseConfig):
 
     # Credit
     advantage_estimator: str = field(default="step_gae", metadata={"help": "Name of a registered advantage estimator."})
+    advantage_kwargs: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={"help": "Further arguments of the estimator, e.g. {'normalize_std': false} for grpo."},
+    )
     gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn), not per token."})
     lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps."})
     bootstrap: Literal["auto", "none", "value"] = field(
@@ -107,6 +116,21 @@ class StepPOConfig(BaseConfig):
             "help": "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, "
             "'none' never, 'value' at the turn limit too (with gamma 1 that lets stalling justify itself)."
         },
+    )
+    step_anchor: Literal["state", "observation"] = field(
+        default="state",
+        metadata={
+            "help": "What gigpo takes for the same state within a group: 'state' (a hash of the environment's state, turn "
+            "counters left out; of the observation where it has none) or 'observation' (its text, before wrappers)."
+        },
+    )
+    whitening_scope: Literal["environment", "batch"] = field(
+        default="environment",
+        metadata={"help": "Whether each environment of a mixture has its credit assigned (and whitened) by itself."},
+    )
+    filter_zero_variance_groups: bool = field(
+        default=False,
+        metadata={"help": "Leave groups whose episodes all have the same return out of the update."},
     )
     reward_scaling: bool | None = field(
         default=None,
@@ -117,6 +141,9 @@ class StepPOConfig(BaseConfig):
     )
 
     # Policy loss
+    mask_truncated_completions: bool = field(
+        default=False, metadata={"help": "Leave replies that ran out of tokens out of the policy loss."}
+    )
     num_ppo_epochs: int = field(default=1, metadata={"help": "Passes over each rollout."})
     num_minibatches: int = field(
         default=4, metadata={"help": "Optimizer steps in each pass. The published runs take about one per turn."}
@@ -196,6 +223,9 @@ class StepPOConfig(BaseConfig):
     eval_episodes: int | None = field(
         default=None,
         metadata={"help": "Held-out tasks in an evaluation. None: all of the panel, or 100 without a panel."},
+    )
+    eval_num_generations: int = field(
+        default=1, metadata={"help": "Episodes of each held-out task; above 1, pass@k is reported for k up to it."}
     )
     eval_temperature: float | None = field(
         default=None, metadata={"help": "Temperature of the evaluation. None takes the one of training."}

@@ -44,6 +44,8 @@ class Step:
         finish: ``"stop"`` if a stop id was sampled, ``"length"`` if the response hit its limit.
         invalid: The environment called the action invalid.
         text: The response, decoded, as the environment got it.
+        anchor: What tells the state in which the step was taken from others, for estimators that group steps by it
+            (GiGPO); empty if nobody asked for it.
     """
 
     prompt_ids: list[int]
@@ -58,6 +60,7 @@ class Step:
     finish: Literal["stop", "length"] = "stop"
     invalid: bool = False
     text: str = ""
+    anchor: str = ""
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class Trajectory:
         score: The benchmark's own metric, 0 to 1.
         group: Number of the task within the batch: the samples of one task share it.
         sample: Number of the sample within its group.
+        env: Name of the environment in a mixture; empty where there is one only.
         final_prompt_ids: The prompt that would have come next, where the episode stopped at a limit and that prompt
             fits the context window; the value of a bootstrap is read at its last token.
         masked: Leave the trajectory out of every statistic and of the loss.
@@ -87,6 +91,7 @@ class Trajectory:
     score: float = 0.0
     group: int = 0
     sample: int = 0
+    env: str = ""
     final_prompt_ids: list[int] | None = None
     masked: bool = False
     error: str = ""

@@ -23,12 +23,14 @@ class Assignment:
             of a group share it, so that they start alike.
         group: Number of the task within the batch.
         sample: Number of this try at the task.
+        env: Name of the environment in a mixture; empty where there is one only.
     """
 
     task: int | str | None
     seed: int
     group: int = 0
     sample: int = 0
+    env: str = ""
 
     def reply_seed(self, turn: int) -> int:
         """Seed of the reply of turn `turn`, a pure function of seed, sample and turn."""
