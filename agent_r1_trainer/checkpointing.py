@@ -15,12 +15,12 @@ from typing import Any
 from torch import nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.critic import SeparateCritic, load_trainable, save_trainable
 from agent_r1_trainer.metrics import MetricStore
+from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.update import Updater
@@ -37,7 +37,7 @@ class CheckpointedTrainer(BaseTrainer):
 
     args: StepPOConfig
     critic: SeparateCritic | None
-    scaler: credit.RewardScaler | None
+    scalers: RewardScalers | None
     _boundary: BoundaryCallback
     _store: MetricStore
     _totals: dict[str, float]
@@ -98,7 +98,7 @@ class CheckpointedTrainer(BaseTrainer):
         assert self._updater is not None
         state = {
             "updates_per_rollout": self.args.updates_per_rollout,
-            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "scalers": None if self.scalers is None else self.scalers.state_dict(),
             "metrics": self._store.state_dict(),
             "totals": self._totals,
             "skipped": [self._updater.skipped, self._updater.skipped_in_row],
@@ -123,8 +123,8 @@ class CheckpointedTrainer(BaseTrainer):
             )
         if self.critic is not None:
             self.critic.load(Path(checkpoint))
-        if self.scaler is not None and state["scaler"] is not None:
-            self.scaler.load_state_dict(state["scaler"])
+        if self.scalers is not None and state["scalers"] is not None:
+            self.scalers.load_state_dict(state["scalers"])
         self._store.load_state_dict(state["metrics"])
         self._totals.update(state["totals"])
         assert self._updater is not None

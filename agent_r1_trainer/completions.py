@@ -43,8 +43,8 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
                     "prompt": tokenizer.decode(item.prompt_ids[repeated:]),
                     "completion": item.text,
                     "reward": item.reward,
-                    "advantage": float(experience.advantages[at]),
-                    "value": float(experience.old_values[at]),
+                    "advantage": experience.of_step(experience.advantages, at),
+                    "value": experience.of_step(experience.old_values, at),
                     "success": trajectory.success,
                     "stop": trajectory.stop.value,
                 }

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing import MicroBatch
 from agent_r1_trainer.scoring import ValueHead, read_values
 
@@ -35,7 +36,7 @@ class CriticModel(nn.Module):
         self.head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Values [S] at the positions (rows, columns) of a right-padded batch [B, L]."""
+        """Values [n] at the positions (rows, columns) of a right-padded batch [B, L]."""
         hidden = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
         return read_values(self.head, hidden, rows, columns)
 
@@ -66,10 +67,10 @@ class SeparateCritic:
         """The trainable parameters."""
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
-    def values(self, batch: MicroBatch, *, wrapped: bool) -> Tensor:
-        """Values [S] of a micro-batch; through the distributed wrapper if they will be differentiated."""
+    def values(self, batch: MicroBatch, *, wrapped: bool, level: Level = "step") -> Tensor:
+        """Values [S], or [M] at level "token"; through the distributed wrapper if they will be differentiated."""
         model = self.wrapped if wrapped else self.model
-        return model(batch.input_ids, batch.attention_mask, batch.value_row, batch.value_col)
+        return model(batch.input_ids, batch.attention_mask, *batch.value_positions(level))
 
     def step(self) -> None:
         """Apply the gradients (parameters without one stand still), clear them and advance the schedule."""

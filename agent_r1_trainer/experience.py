@@ -6,13 +6,14 @@ from the same gathered numbers; token ids and tensors of tokens never leave the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from agent_r1_trainer.credit import Level
 from agent_r1_trainer.losses import Aggregation, step_weights
 from agent_r1_trainer.packing import (
     Layout,
@@ -25,7 +26,7 @@ from agent_r1_trainer.packing import (
 )
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["BatchFacts", "Experience", "Update", "plan_updates"]
+__all__ = ["BatchFacts", "Experience", "Update", "add_fillers", "plan_updates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class BatchFacts:
         units: Number of steps of each of its merge units, in order.
         group: Group of the trajectory.
         bootstrapped: Whether its final value is the critic's.
+        env: Name of its environment in a mixture.
+        silenced: For each step whether it has no policy term although it has a response.
+        anchors: What tells the state of each step; empty if nobody asks for it.
     """
 
     rewards: list[float]
@@ -45,6 +49,16 @@ class BatchFacts:
     units: list[int]
     group: int
     bootstrapped: bool
+    env: str = ""
+    silenced: list[bool] | None = None
+    anchors: list[str] | None = None
+
+    @property
+    def policy_lengths(self) -> list[int]:
+        """Tokens of each step that have a policy term."""
+        if self.silenced is None:
+            return self.lengths
+        return [0 if silent else length for length, silent in zip(self.lengths, self.silenced, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,7 +68,8 @@ class Update:
     Attributes:
         batches: This rank's micro-batches, at least one and as many as on every other rank (fillers at the end).
         policy_weights: [N] weight of each local step in the policy loss, 0 outside the mini-batch.
-        value_weights: [N] weight of each local step in the value loss.
+        value_weights: [N] weight of EACH value of a local step in the value loss: of its only one, or, with a critic
+            over tokens, of one a response token.
         num_steps: Steps of the mini-batch on all ranks together; 0 if there were fewer units than mini-batches.
     """
 
@@ -70,12 +85,13 @@ class Experience:
 
     Attributes:
         rollout: Number of the rollout.
-        trajectories: This rank's unmasked trajectories.
+        trajectories: This rank's trajectories that take part: not masked, not filtered out.
         layout: Numbers of their steps and tokens.
         updates: The optimizer steps, epoch after epoch.
-        advantages: [N].
-        returns: [N] targets of the critic, zeros without one.
-        old_values: [N] values at collection, zeros without a critic.
+        level: Whether credit and values are one a step or one a response token.
+        advantages: [N], or [M] at level "token".
+        returns: [N] or [M] targets of the critic, zeros without one.
+        old_values: [N] or [M] values at collection, zeros without a critic.
         old_logps: [M] log-probabilities under the policy that collected the batch; None if there is only one update, in
             which they equal the current ones.
         ref_logps: [M] under the reference, or None.
@@ -88,6 +104,7 @@ class Experience:
     trajectories: list[Trajectory]
     layout: Layout
     updates: list[Update]
+    level: Level
     advantages: Tensor
     returns: Tensor
     old_values: Tensor
@@ -96,6 +113,40 @@ class Experience:
     sampler_logps: Tensor
     failure: str = ""
     policy_stopped: bool = False
+
+    @classmethod
+    def unscored(
+        cls,
+        rollout: int,
+        trajectories: list[Trajectory],
+        layout: Layout,
+        updates: list[Update],
+        *,
+        level: Level,
+        with_reference: bool,
+    ) -> Experience:
+        """The experience before anything was computed: zeros of the right shapes."""
+        values = layout.num_tokens if level == "token" else layout.num_steps
+        return cls(
+            rollout=rollout,
+            trajectories=trajectories,
+            layout=layout,
+            updates=updates,
+            level=level,
+            advantages=torch.zeros(values),
+            returns=torch.zeros(values),
+            old_values=torch.zeros(values),
+            old_logps=torch.zeros(layout.num_tokens),
+            ref_logps=torch.zeros(layout.num_tokens) if with_reference else None,
+            sampler_logps=layout.sampler_logps(trajectories),
+        )
+
+    def of_step(self, numbers: Tensor, step: int) -> float:
+        """One step's entry of `advantages`, `returns` or `old_values`; at level "token" the mean over its tokens."""
+        if self.level == "step":
+            return float(numbers[step])
+        first, count = self.layout.first_token(step), int(self.layout.lengths[step])
+        return float(numbers[first : first + count].mean()) if count else 0.0
 
 
 def plan_updates(
@@ -111,6 +162,8 @@ def plan_updates(
     aggregation: Aggregation,
     token_budget: int,
     pad_id: int,
+    level: Level = "step",
+    loss_weights: Mapping[str, float] | None = None,
 ) -> list[Update]:
     """Divide a batch into its optimizer steps, without fillers yet.
 
@@ -126,30 +179,33 @@ def plan_updates(
         aggregation: How steps are weighted in the policy loss.
         token_budget: Largest size of a micro-batch.
         pad_id: Padding.
+        level: Whether the value loss averages over steps or over response tokens.
+        loss_weights: Factor on the weights of an environment's steps, by its name; 1 if absent. The denominators stay
+            those of the factor 1, so that a factor of 2 doubles an environment's gradient and no other's.
 
     Returns:
         `epochs * minibatches` updates.
     """
-    owner, unit_steps = [], []  # of every unit of the global batch
-    for number, fact in enumerate(facts):
-        owner.extend([number] * len(fact.units))
-        unit_steps.extend(fact.units)
+    unit_steps = [steps for fact in facts for steps in fact.units]
     offset = sum(len(fact.units) for fact in facts[:first])
     starts = np.concatenate([[0], np.cumsum(unit_steps, dtype=np.int64)])
-    lengths = np.array([length for fact in facts for length in fact.lengths], dtype=np.int64)
-    spans = np.array([sum(map(bool, fact.lengths)) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    lengths = np.array([length for fact in facts for length in fact.policy_lengths], dtype=np.int64)
+    spans = np.array([sum(map(bool, fact.policy_lengths)) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    # How many values of the critic a step has.
+    valued = np.array([n if level == "token" else 1 for fact in facts for n in fact.lengths], dtype=np.int64)
+    factors = np.array([(loss_weights or {}).get(fact.env, 1.0) for fact in facts for _ in fact.lengths])
     local = sum(len(fact.lengths) for fact in facts[:first])
+    window = slice(local, local + layout.num_steps)
     updates = []
     for epoch in range(epochs):
         for plan in plan_minibatches(unit_steps, minibatches, [*seed, epoch]):
             steps = np.concatenate([np.arange(starts[unit], starts[unit + 1]) for unit in plan] or [starts[:0]])
             weights = np.zeros(len(lengths))
-            weights[steps] = step_weights(aggregation, lengths[steps], spans[steps])
+            weights[steps] = step_weights(aggregation, lengths[steps], spans[steps]) * factors[steps]
             value_weights = np.zeros(len(lengths))
-            value_weights[steps] = 1.0 / max(len(steps), 1)
+            value_weights[steps] = factors[steps] / max(int(valued[steps].sum()), 1)
             mine = [units[unit - offset] for unit in plan if offset <= unit < offset + len(units)]
             groups = micro_batches(mine, token_budget)
-            window = slice(local, local + layout.num_steps)
             updates.append(
                 Update(
                     batches=[collate(group, trajectories, layout, pad_id) for group in groups],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +12,17 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from agent_r1_trainer import credit
+from agent_r1_trainer.credit_assignment import CreditAssigner
 from agent_r1_trainer.critic import SeparateCritic
 from agent_r1_trainer.distributed import gather_items, largest
 from agent_r1_trainer.experience import BatchFacts, Experience, add_fillers, plan_updates
+from agent_r1_trainer.group_filter import zero_variance
 from agent_r1_trainer.losses import kl_in_reward
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
+from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference, score
-from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.trajectory import Step, Trajectory
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -34,9 +39,10 @@ class ExperienceMaker:
         policy: The policy without its distributed wrapper: scoring a batch needs no collective.
         critic: The separate critic, or None.
         reference: The reference, or None.
-        scaler: Reward scaler, or None.
+        scalers: Reward scalers, or None.
         pad_id: Padding.
         merge: Whether steps are merged into sequences.
+        envs: The environments of a mixture by name; empty where there is one only.
     """
 
     def __init__(
@@ -47,19 +53,21 @@ class ExperienceMaker:
         *,
         critic: SeparateCritic | None,
         reference: Reference | None,
-        scaler: credit.RewardScaler | None,
+        scalers: RewardScalers | None,
         pad_id: int,
         merge: bool,
+        envs: Mapping[str, MixtureEntry] | None = None,
     ) -> None:
         self._config = config
         self._accelerator = accelerator
         self._policy = policy
         self._critic = critic
         self._reference = reference
-        self._scaler = scaler
         self._pad_id = pad_id
         self._merge = merge
-        self._estimator = credit.get(config.advantage_estimator)
+        self._loss_weights = {name: entry.loss_weight for name, entry in (envs or {}).items()}
+        self._assigner = CreditAssigner(config, scalers, envs)
+        self._estimator = self._assigner.estimator
 
     @torch.no_grad()
     def make(self, rollout: int, trajectories: Sequence[Trajectory]) -> tuple[Experience, dict[str, float]]:
@@ -74,17 +82,19 @@ class ExperienceMaker:
         """
         config = self._config
         kept = [trajectory for trajectory in trajectories if not trajectory.masked]
-        layout = Layout(kept)
-        units = merge_units(kept, self._merge)
-        mine = [
-            self._facts(trajectory, [u.num_steps for u in units if u.trajectory == i])
-            for i, trajectory in enumerate(kept)
-        ]
-        ranks = gather_items(self._accelerator, [mine])
+        ranks = gather_items(self._accelerator, [[self._facts(trajectory) for trajectory in kept]])
+        flags, flat_share = zero_variance([fact for rank in ranks for fact in rank])
+        metrics = {"groups/zero_variance_ratio": flat_share}
+        if config.filter_zero_variance_groups:
+            offset = sum(map(len, ranks[: self._accelerator.process_index]))
+            kept = [trajectory for index, trajectory in enumerate(kept, offset) if not flags[index]]
+            left = iter(flags)
+            ranks = [[fact for fact in rank if not next(left)] for rank in ranks]
         facts = [fact for rank in ranks for fact in rank]
+        layout = Layout(kept)
         updates = plan_updates(
             kept,
-            units,
+            merge_units(kept, self._merge),
             layout,
             facts,
             first=sum(map(len, ranks[: self._accelerator.process_index])),
@@ -94,18 +104,11 @@ class ExperienceMaker:
             aggregation=config.loss_aggregation,
             token_budget=config.token_budget,
             pad_id=self._pad_id,
+            level=self._estimator.level,
+            loss_weights=self._loss_weights,
         )
-        experience = Experience(
-            rollout=rollout,
-            trajectories=kept,
-            layout=layout,
-            updates=updates,
-            advantages=torch.zeros(layout.num_steps),
-            returns=torch.zeros(layout.num_steps),
-            old_values=torch.zeros(layout.num_steps),
-            old_logps=torch.zeros(layout.num_tokens),
-            ref_logps=torch.zeros(layout.num_tokens) if self._reference is not None else None,
-            sampler_logps=layout.sampler_logps(kept),
+        experience = Experience.unscored(
+            rollout, kept, layout, updates, level=self._estimator.level, with_reference=self._reference is not None
         )
         # The micro-batches of the first epoch hold every step once. Scored in just these shapes, the old
         # log-probabilities equal those of the first update to the last bit, and its ratios are exactly 1.
@@ -113,25 +116,27 @@ class ExperienceMaker:
         self._score(experience, first_epoch)
         penalties = self._kl_penalties(experience, first_epoch)
         finals = self._final_values(kept)
-        metrics = self._assign(experience, facts, penalties, finals)
+        metrics["bootstrapped_ratio"] = _mean([float(fact.bootstrapped) for fact in facts])
+        metrics.update(self._assign(experience, facts, penalties, finals))
         metrics.update(self._sampler_metrics(experience))
         if config.updates_per_rollout == 1:
             experience.old_logps = None
-        stats = packing_stats(kept, micro_batches(units, config.token_budget))
-        tokens = gather_items(self._accelerator, [(stats.distinct, stats.computed, stats.padded)])
-        distinct, computed, padded = (sum(column) for column in zip(*tokens, strict=True))
-        metrics["tokens/computed_per_distinct"] = computed / max(distinct, 1)
-        metrics["tokens/padded_per_distinct"] = padded / max(distinct, 1)
+        metrics.update(self._packing_metrics(kept, first_epoch))
         add_fillers(updates, largest(self._accelerator, [len(update.batches) for update in updates]), self._pad_id)
         return experience, metrics
 
-    def _facts(self, trajectory: Trajectory, units: list[int]) -> BatchFacts:
+    def _facts(self, trajectory: Trajectory) -> BatchFacts:
+        steps = trajectory.steps
+        silenced = [step.finish == "length" for step in steps] if self._config.mask_truncated_completions else None
         return BatchFacts(
             rewards=trajectory.rewards,
-            lengths=[len(step.response_ids) for step in trajectory.steps],
-            units=units,
+            lengths=[len(step.response_ids) for step in steps],
+            units=[unit.num_steps for unit in merge_units([trajectory], self._merge)],
             group=trajectory.group,
             bootstrapped=self._estimator.needs_values and credit.bootstraps(trajectory, self._config.bootstrap),
+            env=trajectory.env,
+            silenced=silenced,
+            anchors=[_anchor(step) for step in steps] if self._estimator.needs_anchors else None,
         )
 
     def _score(self, experience: Experience, batches: Sequence[MicroBatch]) -> None:
@@ -146,12 +151,14 @@ class ExperienceMaker:
         for batch in batches:
             batch = batch.to(self._accelerator.device)
             if needs_policy:
-                scores = score(self._policy, batch, values=with_head)
-                batch.write_tokens(_present(experience.old_logps), scores.logprobs)
+                scores = score(self._policy, batch, values=with_head, level=experience.level)
+                if experience.old_logps is not None:
+                    batch.write_tokens(experience.old_logps, scores.logprobs)
                 if scores.values is not None:
-                    batch.write_steps(experience.old_values, scores.values)
+                    batch.write(experience.old_values, scores.values, experience.level)
             if self._critic is not None:
-                batch.write_steps(experience.old_values, self._critic.values(batch, wrapped=False))
+                values = self._critic.values(batch, wrapped=False, level=experience.level)
+                batch.write(experience.old_values, values, experience.level)
             if self._reference is not None:
                 with self._accelerator.autocast():  # a frozen copy was never prepared
                     batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
@@ -203,39 +210,36 @@ class ExperienceMaker:
     ) -> dict[str, float]:
         """Compute the credit of the whole batch and keep this rank's part of it."""
         gathered = gather_items(self._accelerator, [(experience.old_values.tolist(), penalties.tolist(), list(finals))])
-        values = np.array([value for rank in gathered for value in rank[0]], dtype=np.float64)
-        penalty = np.array([value for rank in gathered for value in rank[1]], dtype=np.float64)
-        rewards = np.array([reward for fact in facts for reward in fact.rewards], dtype=np.float64) - penalty
-        lengths = [len(fact.rewards) for fact in facts]
-        scale = 1.0
-        if self._scaler is not None:
-            scale = self._scaler.update(part.tolist() for part in np.split(rewards, np.cumsum(lengths)[:-1]))
-        batch = credit.CreditBatch(
-            rewards=rewards / scale,
-            values=values,
-            trajectory=np.repeat(np.arange(len(facts)), lengths),
-            final_values=np.array([value for rank in gathered for value in rank[2]], dtype=np.float64),
-            groups=np.array([fact.group for fact in facts], dtype=np.int64),
+        values, penalty, final = (
+            np.array([number for rank in gathered for number in rank[part]], dtype=np.float64) for part in range(3)
         )
-        result = self._estimator(batch, gamma=self._config.gamma, lam=self._config.lam)
+        result, metrics = self._assigner.assign(facts, values, penalty, final)
         first = sum(len(rank[0]) for rank in gathered[: self._accelerator.process_index])
-        window = slice(first, first + experience.layout.num_steps)
+        window = slice(first, first + experience.old_values.numel())
         experience.advantages = torch.from_numpy(result.advantages[window].astype(np.float32))
-        metrics = {"reward_scale": scale, "bootstrapped_ratio": _mean([float(fact.bootstrapped) for fact in facts])}
         if result.returns is not None:
             experience.returns = torch.from_numpy(result.returns[window].astype(np.float32))
-            metrics["value/mean"] = _mean(values)
-            metrics["value/return_mean"] = _mean(result.returns)
-            metrics["value/explained_variance"] = explained_variance(values, result.returns)
-        if penalty.any():
-            metrics["kl_penalty"] = _mean(penalty)
         return metrics
 
+    def _packing_metrics(self, trajectories: Sequence[Trajectory], batches: Sequence[MicroBatch]) -> dict[str, float]:
+        """What a pass over the batch computes, against what there is to compute."""
+        mine = (
+            packing_stats(trajectories, []).distinct,
+            sum(int(batch.attention_mask.sum()) for batch in batches),
+            sum(batch.attention_mask.numel() for batch in batches),
+        )
+        distinct, computed, padded = (sum(column) for column in zip(*gather_items(self._accelerator, [mine]), strict=True))
+        return {
+            "tokens/computed_per_distinct": computed / distinct if distinct else float("nan"),
+            "tokens/padding_share": (padded - computed) / padded if padded else float("nan"),
+        }
 
-def explained_variance(values: np.ndarray, returns: np.ndarray) -> float:
-    """Share of the returns' variance that the values explain; NaN where the returns do not vary."""
-    variance = float(np.var(returns)) if returns.size else 0.0
-    return 1.0 - float(np.var(returns - values)) / variance if variance > 1e-12 else float("nan")
+
+def _anchor(step: Step) -> str:
+    """What tells the step's state; where the flow says nothing, an equal prompt is an equal state for the policy."""
+    if step.anchor:
+        return step.anchor
+    return hashlib.sha256(np.asarray(step.prompt_ids, dtype=np.int64).tobytes()).hexdigest()
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:

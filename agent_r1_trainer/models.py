@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from agent_r1_trainer import credit
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
 from agent_r1_trainer.critic import CriticModel
 from agent_r1_trainer.packing import merge_obstacle
@@ -81,7 +80,7 @@ def build_models(
             raise ValueError("PEFT methods that learn a prompt are not supported: prompts are exact token ids")
     disable_dropout(policy)
 
-    needs_values = credit.get(config.advantage_estimator).needs_values
+    needs_values = config.uses_critic
     critic = CriticModel(policy) if needs_values and config.critic == "separate" else None
     frozen = copy.deepcopy(policy) if config.beta and (had_adapters or peft_config is None) else None
     attach_scoring(policy, temperature=config.temperature, value_head=needs_values and critic is None)

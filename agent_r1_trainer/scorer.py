@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from agent_r1_trainer._compat import adapters_disabled, is_peft_model
+from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing import MicroBatch
 from agent_r1_trainer.scoring import ScoreRequest
 
@@ -21,7 +22,7 @@ class Scores:
     Attributes:
         logprobs: [M] of the response tokens.
         entropies: [M] of their distributions.
-        values: [S], or None if they were not asked for.
+        values: [S], at level "token" [M]; None if they were not asked for.
     """
 
     logprobs: Tensor
@@ -29,19 +30,30 @@ class Scores:
     values: Tensor | None
 
 
-def score(model: nn.Module, batch: MicroBatch, *, values: bool, detach_values: bool = False) -> Scores:
+def score(
+    model: nn.Module,
+    batch: MicroBatch,
+    *,
+    values: bool,
+    level: Level = "step",
+    detach_values: bool = False,
+    entropy_gradient: bool = False,
+) -> Scores:
     """Score a micro-batch with a model that `attach_scoring` prepared.
 
     Args:
         model: The model, wrapped or not; gradients follow the surrounding mode.
         batch: On the model's device.
         values: Read the value head too.
+        level: Where: at each step, or at each response token.
         detach_values: Keep the value head's gradient from the trunk.
+        entropy_gradient: Whether the entropies are differentiated too; it keeps another tensor of logits' size.
     """
-    request = ScoreRequest(rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids)
+    request = ScoreRequest(
+        rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids, entropy_gradient=entropy_gradient
+    )
     if values:
-        request["value_rows"] = batch.value_row
-        request["value_columns"] = batch.value_col
+        request["value_rows"], request["value_columns"] = batch.value_positions(level)
         request["detach_values"] = detach_values
     output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, score=request)
     return Scores(output["logprobs"], output["entropies"], output.get("values"))

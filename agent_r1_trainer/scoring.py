@@ -31,14 +31,16 @@ class ScoreRequest(TypedDict, total=False):
         rows: [M] row of each response token.
         columns: [M] column of each response token (its logits are those of the column before).
         ids: [M] the tokens.
-        value_rows: [S] row of the last prompt token of each step. Absent: no values.
-        value_columns: [S] its column.
+        entropy_gradient: Whether the entropies have a gradient.
+        value_rows: [n] row of each position whose value is read. Absent: no values.
+        value_columns: [n] its column.
         detach_values: Keep the value head's gradient from the trunk.
     """
 
     rows: Tensor
     columns: Tensor
     ids: Tensor
+    entropy_gradient: bool
     value_rows: Tensor
     value_columns: Tensor
     detach_values: bool
@@ -60,13 +62,13 @@ class ValueHead(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Values [S] of hidden states [S, width]."""
+        """Values [n] of hidden states [n, width]."""
         with torch.autocast(hidden.device.type, enabled=False):
             return self.linear(hidden.float()).squeeze(-1)
 
 
 def read_values(head: ValueHead, hidden: Tensor, rows: Tensor, columns: Tensor, *, detach: bool = False) -> Tensor:
-    """Values [S] at some positions of hidden states [B, L, width]."""
+    """Values [n] at some positions of hidden states [B, L, width]."""
     states = hidden[rows, columns]
     return head(states.detach() if detach else states)
 
@@ -74,7 +76,7 @@ def read_values(head: ValueHead, hidden: Tensor, rows: Tensor, columns: Tensor, 
 def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = False) -> None:
     """Let `model(..., score=ScoreRequest)` return scores; without `score` the forward is the model's own.
 
-    The scores are a dict: `logprobs` [M] and `entropies` [M], and `values` [S] if asked for. A deep copy of the model
+    The scores are a dict: `logprobs` [M] and `entropies` [M], and `values` [n] if asked for. A deep copy of the model
     keeps the ability.
 
     Args:
@@ -93,7 +95,12 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
 
         def score_tokens(hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
             logits = self.get_output_embeddings()(hidden).float()
-            return token_log_probs(logits if postprocess is None else postprocess(logits), ids, temperature)
+            return token_log_probs(
+                logits if postprocess is None else postprocess(logits),
+                ids,
+                temperature,
+                entropy_gradient=score.get("entropy_gradient", False),
+            )
 
         # PEFT adds arguments of its own, all None; the trunk gets those that mean something.
         inputs = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}

@@ -10,7 +10,7 @@ from agent_r1_trainer.losses import LossConfig, check_loss_estimator
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["check_config", "check_schedule", "loss_config", "options"]
+__all__ = ["check_config", "check_credit", "check_schedule", "loss_config", "options"]
 
 _DEFAULT_SAVE_STEPS = 500
 
@@ -154,6 +154,25 @@ def _check_sizes(config: StepPOConfig) -> None:
         )
 
 
+def check_credit(config: StepPOConfig) -> None:
+    """Refuse options that the estimator does not take; call it once JSON strings have been parsed.
+
+    Raises:
+        ValueError: The options, and those that there are.
+    """
+    estimator = credit.get(config.advantage_estimator)
+    kwargs = options(config.advantage_kwargs)
+    try:
+        estimator.check(kwargs)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"advantage_kwargs={kwargs!r} does not fit: {error}") from error
+    if config.critic_warmup_steps and not estimator.needs_values:
+        raise ValueError(
+            f"critic_warmup_steps={config.critic_warmup_steps} would keep the policy still for nothing: "
+            f"{config.advantage_estimator!r} has no critic. Set it to 0"
+        )
+
+
 def _check_ranges(config: StepPOConfig) -> None:
     if config.temperature <= 0:
         raise ValueError(
@@ -162,9 +181,13 @@ def _check_ranges(config: StepPOConfig) -> None:
     for name in ("gamma", "lam"):
         if not 0.0 <= getattr(config, name) <= 1.0:
             raise ValueError(f"{name} must be in [0, 1], got {getattr(config, name)}")
-    for name in ("beta", "vf_coef", "critic_warmup_steps"):
+    for name in ("beta", "vf_coef", "critic_warmup_steps", "entropy_coef", "generation_cache_tokens"):
         if getattr(config, name) < 0:
             raise ValueError(f"{name} must not be negative, got {getattr(config, name)}")
+    for name in ("critic_max_grad_norm", "eval_temperature"):
+        value = getattr(config, name)
+        if value is not None and value < 0:
+            raise ValueError(f"{name} must not be negative (or None), got {value}")
     for name in ("target_kl", "critic_learning_rate"):
         value = getattr(config, name)
         if value is not None and value <= 0:

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import torch
 
+from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig
-from agent_r1_trainer.steppo_checks import check_config
+from agent_r1_trainer.steppo_checks import check_config, check_credit
 
 __all__ = ["StepPOConfig"]
 
@@ -136,7 +137,7 @@ class StepPOConfig(BaseConfig):
         default=None,
         metadata={
             "help": "Divide rewards by the running standard deviation of discounted returns. None: on with a value "
-            "head, off with a separate critic."
+            "head, off with a separate critic or none."
         },
     )
 
@@ -275,6 +276,7 @@ class StepPOConfig(BaseConfig):
         self.logging_nan_inf_filter = False
         check_config(self)
         super().__post_init__()
+        check_credit(self)
 
     @property
     def token_budget(self) -> int:
@@ -293,9 +295,20 @@ class StepPOConfig(BaseConfig):
         return self.rollout_batch_size // self.num_generations
 
     @property
+    def uses_critic(self) -> bool:
+        """Whether the advantage estimator reads values. If not, no critic is built, run or trained."""
+        return credit.get(self.advantage_estimator).needs_values
+
+    @property
+    def anchors(self) -> Literal["state", "observation"] | None:
+        """What episodes record as a step's state: `step_anchor`, or None for an estimator that does not ask for it."""
+        return self.step_anchor if credit.get(self.advantage_estimator).needs_anchors else None
+
+    @property
     def scale_rewards(self) -> bool:
         """Whether rewards are divided by the running standard deviation of returns."""
-        return self.critic == "value_head" if self.reward_scaling is None else self.reward_scaling
+        by_default = self.uses_critic and self.critic == "value_head"
+        return by_default if self.reward_scaling is None else self.reward_scaling
 
     @property
     def critic_lr(self) -> float:

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
-from agent_r1_trainer import credit
 from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
@@ -28,6 +27,7 @@ from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
 from agent_r1_trainer.models import Models, build_models, prompt_limit, stop_token_ids
+from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.step_numbers import StepNumbers, only
 from agent_r1_trainer.steppo_checks import options
@@ -133,7 +133,7 @@ class StepPOTrainer(CheckpointedTrainer):
             top_p=args.top_p,
             top_k=args.top_k,
         )
-        self.scaler = credit.RewardScaler(args.gamma) if args.scale_rewards else None
+        self.scalers = RewardScalers(args.gamma) if args.scale_rewards else None
         self.critic: SeparateCritic | None = None
         self._models = models
         self._maker: ExperienceMaker | None = None
@@ -170,6 +170,7 @@ class StepPOTrainer(CheckpointedTrainer):
             concurrency=args.rollout_concurrency,
             history_thinking=args.history_thinking,
             chat_template_kwargs=options(args.chat_template_kwargs),
+            step_anchor=args.anchors,
         )
 
     def get_train_dataloader(self) -> DataLoader:
@@ -219,7 +220,7 @@ class StepPOTrainer(CheckpointedTrainer):
             policy,
             critic=self.critic,
             reference=self._reference(),
-            scaler=self.scaler,
+            scalers=self.scalers,
             pad_id=self.processing_class.pad_token_id,
             merge=self._models.merge,
         )

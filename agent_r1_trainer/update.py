@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from agent_r1_trainer import credit
 from agent_r1_trainer._compat import base_causal_lm, synchronise_gradients
 from agent_r1_trainer.critic import SeparateCritic
 from agent_r1_trainer.distributed import any_rank, reduce_metrics
@@ -65,7 +64,6 @@ class Updater:
         self._accelerator = accelerator
         self._critic = critic
         self._loss_config = loss_config(config)
-        self._needs_values = credit.get(config.advantage_estimator).needs_values
         head = getattr(base_causal_lm(policy), "value_head", None)
         self._head = list(head.parameters()) if head is not None else []
         in_head = {id(parameter) for parameter in self._head}
@@ -114,10 +112,17 @@ class Updater:
         warmup: bool,
     ) -> Tensor:
         """Add one micro-batch's gradients to the policy and its value head; returns its share of the loss."""
-        with_head = self._needs_values and self._critic is None
+        with_head = self._config.uses_critic and self._critic is None
         detach = warmup or self._config.value_grad_to_trunk == "detach"
         with self._synchronised_with_the_last(model):
-            scores = score(model, batch, values=with_head, detach_values=detach)
+            scores = score(
+                model,
+                batch,
+                values=with_head,
+                level=experience.level,
+                detach_values=detach,
+                entropy_gradient=self._config.entropy_coef > 0,
+            )
             loss = self._policy_loss(scores, experience, update, batch, metrics)
             if scores.values is not None:
                 value_loss = self._value_loss(scores.values, experience, update, batch, metrics)
@@ -130,7 +135,8 @@ class Updater:
     ) -> Tensor:
         """Add one micro-batch's gradients to the separate critic; returns its share of the loss."""
         with self._synchronised_with_the_last(critic.wrapped):
-            loss = self._value_loss(critic.values(batch, wrapped=True), experience, update, batch, metrics)
+            values = critic.values(batch, wrapped=True, level=experience.level)
+            loss = self._value_loss(values, experience, update, batch, metrics)
             self._accelerator.backward(loss * self._accelerator.num_processes)
         return loss.detach()
 
@@ -145,9 +151,9 @@ class Updater:
         self, scores: Scores, experience: Experience, update: Update, batch: MicroBatch, metrics: MetricSums
     ) -> Tensor:
         old = None if experience.old_logps is None else batch.read_tokens(experience.old_logps)
-        importance = None
+        importance = missing = None
         if self._config.importance_sampling_correction != "none":
-            importance, _ = importance_weights(
+            importance, missing = importance_weights(
                 scores.logprobs.detach() if old is None else old,
                 batch.read_tokens(experience.sampler_logps),
                 batch.token_step,
@@ -155,32 +161,32 @@ class Updater:
                 level=self._config.importance_sampling_correction,
                 cap=self._config.importance_sampling_cap,
             )
+        advantages = batch.read(experience.advantages, experience.level)
         loss, sums = policy_loss(
             self._loss_config,
             scores.logprobs,
-            batch.read_steps(experience.advantages),
+            advantages if experience.level == "token" else advantages[batch.token_step],
             batch.read_steps(update.policy_weights),
             batch.token_step,
             old_logps=old,
             ref_logps=None if experience.ref_logps is None else batch.read_tokens(experience.ref_logps),
             entropies=scores.entropies,
             importance=importance,
+            importance_missing=missing,
         )
         metrics.add(sums)
-        if importance is not None:
-            weights = batch.read_steps(update.policy_weights)[batch.token_step]
-            metrics.record("sampling/importance_ratio/mean", importance, weights)
         return loss
 
     def _value_loss(
         self, values: Tensor, experience: Experience, update: Update, batch: MicroBatch, metrics: MetricSums
     ) -> Tensor:
+        weights = batch.read_steps(update.value_weights)
         loss, sums = critic_loss(
             self._loss_config,
             values,
-            batch.read_steps(experience.returns),
-            batch.read_steps(update.value_weights),
-            old_values=batch.read_steps(experience.old_values),
+            batch.read(experience.returns, experience.level),
+            weights[batch.token_step] if experience.level == "token" else weights,
+            old_values=batch.read(experience.old_values, experience.level),
         )
         metrics.add(sums)
         return loss
@@ -189,7 +195,8 @@ class Updater:
         """Clip the gradients, or take away those that must not be applied; returns the policy's norm."""
         critic = self._head if self._critic is None else self._critic.parameters
         policy_norm, critic_norm = _norm(self._policy), _norm(critic)
-        means["grad_norm/critic"] = critic_norm
+        if self._config.uses_critic:
+            means["grad_norm/critic"] = critic_norm
         finite = math.isfinite(policy_norm) and math.isfinite(critic_norm) and math.isfinite(means["loss"])
         # Norms and means are equal on all ranks already; agreeing once more costs nothing and rules a split out.
         if experience.failure or any_rank(self._accelerator, not finite):

@@ -11,11 +11,12 @@ from typing import Any
 import gymnasium
 
 from agent_r1_trainer.environments import panel_ids
+from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptError
-from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.trajectory import StopReason, Trajectory
 
 __all__ = ["AgentEnvLoop"]
 
@@ -34,6 +35,7 @@ class AgentEnvLoop(AgentFlowBase):
         concurrency: Most episodes at a time; None runs all of them at once.
         history_thinking: Whether thinking in earlier replies stays in the prompt; see `PromptBuilder`.
         chat_template_kwargs: Passed to the chat template, beneath those of the environment's reset info.
+        step_anchor: What every step records as its state: see `state_anchor`. None records nothing.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class AgentEnvLoop(AgentFlowBase):
         concurrency: int | None = None,
         history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
+        step_anchor: AnchorKind | None = None,
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
@@ -56,6 +59,7 @@ class AgentEnvLoop(AgentFlowBase):
             "max_prompt_length": max_prompt_length,
             "history_thinking": history_thinking,
             "chat_template_kwargs": chat_template_kwargs,
+            "step_anchor": step_anchor,
         }
         self._idle: list[gymnasium.Env] = []
         self._built = False
@@ -135,7 +139,7 @@ class AgentEnvLoop(AgentFlowBase):
         for index in [index for index, episode in live.items() if episode.stop is not None]:
             episode = live.pop(index)
             done[index] = trajectory = episode.trajectory()
-            if trajectory.error:
+            if trajectory.stop is StopReason.FAILED:
                 _discard(episode.env)
             else:
                 self._idle.append(episode.env)

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 
+from agent_r1_trainer.flows.anchors import AnchorKind, record_observations, state_anchor
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder
@@ -26,6 +27,7 @@ class Episode:
         policy_version: Recorded on every step.
         history_thinking: See `PromptBuilder`.
         chat_template_kwargs: For every prompt; those of the environment's reset info are added.
+        step_anchor: What every step records as its state: see `state_anchor`. None records nothing.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Episode:
         policy_version: int = 0,
         history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
+        step_anchor: AnchorKind | None = None,
     ) -> None:
         self.env = env
         self.assignment = assignment
@@ -48,6 +51,8 @@ class Episode:
         self._policy_version = policy_version
         self._history_thinking = history_thinking
         self._template_kwargs = dict(chat_template_kwargs or {})
+        self._step_anchor = step_anchor
+        self._anchor = ""
         self._extends = False
         self._steps: list[Step] = []
         self._final_prompt_ids: list[int] | None = None
@@ -67,7 +72,10 @@ class Episode:
         """Reset the environment. Anything it raises is its failure, not the trainer's."""
         task = self.assignment.task
         options = None if task is None else {"task": task}
+        if self._step_anchor is not None:
+            record_observations(self.env)
         self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
+        self._look()
         self._protocol = dict(self._info.get("protocol", {}))
 
     def open(self) -> None:
@@ -79,6 +87,10 @@ class Episode:
         self.prompt_ids = self._builder.first(self._observation)
         if len(self.prompt_ids) > self._max_prompt_length:
             self.stop = StopReason.PROMPT_TOO_LONG
+            self._error = (
+                f"the first prompt of task {self.assignment.task!r} has {len(self.prompt_ids)} tokens, more than the "
+                f"{self._max_prompt_length} that max_prompt_length and the model's context allow"
+            )
 
     def step(self, reply: Generation) -> None:
         """Record the reply and pass it on. Anything the environment raises is its failure."""
@@ -92,6 +104,7 @@ class Episode:
             turn=self.turn,
             finish=reply.finish,
             text=text,
+            anchor=self._anchor,
         )
         self._steps.append(step)
         self._observation, reward, terminated, truncated, self._info = self.env.step(text)
@@ -100,6 +113,12 @@ class Episode:
         step.reward = float(reward)
         step.terminated, step.truncated = bool(terminated), bool(truncated)
         step.invalid = "invalid_action" in self._info
+        self._look()
+
+    def _look(self) -> None:
+        """Take down the state that the next reply is given in."""
+        if self._step_anchor is not None:
+            self._anchor = state_anchor(self.env, self._observation, self._step_anchor)
 
     def follow(self) -> None:
         """Decide from the last step whether the episode goes on, and make its next prompt if it may be needed.

@@ -84,7 +84,7 @@ def policy_loss(
     Args:
         config: The settings.
         logps: [M] log-probabilities under the policy, with gradient. Used in fp32.
-        advantages: [S].
+        advantages: [M], the advantage of each token; ``per_step[token_step]`` where credit is assigned to steps.
         step_weights: [S] from `step_weights`; 0 takes a step out.
         token_step: [M] int64, step of each token.
         old_logps: [M] at collection; None means that these are the current ones (one update per batch).
@@ -114,7 +114,7 @@ def policy_loss(
     log_ratio = log_ratios(logps, old, token_step, step_weights.numel(), config.ratio_level)
     surrogate, low, high, dual = clipped_surrogate(
         log_ratio,
-        advantages.float()[token_step],
+        advantages.float(),
         epsilon_low=config.epsilon_low,
         epsilon_high=config.epsilon_high,
         dual_clip=config.dual_clip,
@@ -152,7 +152,7 @@ def critic_loss(
     config: LossConfig,
     values: Tensor,
     returns: Tensor,
-    step_weights: Tensor,
+    weights: Tensor,
     *,
     old_values: Tensor | None = None,
 ) -> tuple[Tensor, MetricSums]:
@@ -160,16 +160,16 @@ def critic_loss(
 
     Args:
         config: The settings.
-        values: [S] with gradient.
-        returns: [S] targets.
-        step_weights: [S] ``1 / N`` for each of the N steps of the mini-batch on all ranks, 0 for a filler.
-        old_values: [S] at collection; needed with a clip.
+        values: [n] with gradient: one a step, or one a response token.
+        returns: [n] targets.
+        weights: [n] ``1 / n`` with the n of the mini-batch on all ranks, 0 for a filler.
+        old_values: [n] at collection; needed with a clip.
 
     Returns:
         The scalar loss (not yet multiplied by a value coefficient), and metrics ``loss/value`` and
         ``clip_ratio/value``.
     """
-    weights = step_weights.float()
+    weights = weights.float()
     old = None if old_values is None else old_values.detach().float()
     loss, clipped = value_loss(values.float(), returns.detach().float(), old_values=old, clip=config.value_clip)
     metrics = MetricSums()

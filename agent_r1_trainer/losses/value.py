@@ -9,18 +9,18 @@ __all__ = ["value_loss"]
 def value_loss(
     values: Tensor, returns: Tensor, *, old_values: Tensor | None = None, clip: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Squared error of each step's value, optionally clipped around the value at collection time.
+    """Squared error of each value, optionally clipped around the value at collection time.
 
     ``0.5 max((V - R)^2, (V_old + clamp(V - V_old, -c, c) - R)^2)``; without a clip ``0.5 (V - R)^2``.
 
     Args:
-        values: [S] V(s_t), read at the last prompt token of each step, with gradient.
-        returns: [S] targets, in the same (scaled) units.
-        old_values: [S] values when the batch was collected; needed for a clip.
+        values: [n] V(s_t), read at the last prompt token of each step or where each token is predicted, with gradient.
+        returns: [n] targets, in the same (scaled) units.
+        old_values: [n] values when the batch was collected; needed for a clip.
         clip: c, in scaled units; None for no clip.
 
     Returns:
-        The loss [S] and a mask [S] of the steps whose clipped error was the larger one.
+        The loss [n] and a mask [n] of the values whose clipped error was the larger one.
 
     Raises:
         ValueError: A clip without ``old_values``.

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing.layout import Layout
 from agent_r1_trainer.packing.units import Unit
 from agent_r1_trainer.trajectory import Trajectory
@@ -100,6 +101,22 @@ class MicroBatch:
     def write_tokens(self, flat: Tensor, values: Tensor) -> None:
         """Write [M] into a flat vector over all response tokens, in place; a filler writes nothing."""
         self._write(flat, self.token_index, values)
+
+    def value_positions(self, level: Level) -> tuple[Tensor, Tensor]:
+        """Rows and columns where the critic is read: [S] at level "step", [M] at level "token".
+
+        A token's value is that of the position that predicts it, from the hidden state that its logits come from; that
+        of a step's first token is the value of the step.
+        """
+        return (self.token_row, self.token_col - 1) if level == "token" else (self.value_row, self.value_col)
+
+    def read(self, flat: Tensor, level: Level) -> Tensor:
+        """`read_tokens` or `read_steps`."""
+        return self._read(flat, self.token_index if level == "token" else self.step_index)
+
+    def write(self, flat: Tensor, values: Tensor, level: Level) -> None:
+        """`write_tokens` or `write_steps`."""
+        self._write(flat, self.token_index if level == "token" else self.step_index, values)
 
     def _read(self, flat: Tensor, index: Tensor) -> Tensor:
         if not self.real:
