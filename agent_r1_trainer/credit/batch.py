@@ -6,27 +6,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_r1_trainer.credit.anchors import anchor_numbers
+from agent_r1_trainer.credit.arrays import Floats, Integers
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["Credit", "CreditBatch", "Floats", "Integers"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class CreditBatch:
     """The steps of the GLOBAL batch (of all ranks), trajectory after trajectory, without the masked ones.
 
-    N is the number of steps and K the number of trajectories. Every rank builds the same batch (gather the arrays, then
-    order the trajectories by ``(group, sample)``), so that every rank computes the same advantages.
+    N is the number of steps, K the number of trajectories and M the number of response tokens, in the order of the
+    steps. Every rank builds the same batch (gather the arrays, then order the trajectories by ``(group, sample)``), so
+    that every rank computes the same advantages.
 
     Attributes:
         rewards: [N] reward of each step, in the units that the critic predicts (scaled, where rewards are scaled).
         values: [N] the critic's ``V(s_t)``; zeros where the estimator uses no critic.
         trajectory: [N] which trajectory (0..K-1) a step belongs to, ascending; steps of one are in order of time.
         final_values: [K] value after the last step: 0 where the end is terminal, else the bootstrap.
-        groups: [K] group of each trajectory: samples of the same task share one.
+        groups: [K] group of each trajectory: samples of the same task and reset seed share one.
+        response_lengths: [N] number of response tokens of each step, 0 allowed. One each if not given: only estimators
+            over tokens read it.
+        token_values: [M] the critic's value at the position that predicts each response token: that of the first token
+            of a step is ``V(s_t)``. None where the estimator is not one over tokens with a critic.
+        anchors: [N] equal numbers mark steps that saw the same state; they are compared within a group only. None where
+            nobody asked for them. `anchor_numbers` makes them from `Step.anchor`.
     """
 
     rewards: Floats
@@ -34,11 +40,22 @@ class CreditBatch:
     trajectory: Integers
     final_values: Floats
     groups: Integers
+    response_lengths: Integers = None  # type: ignore[assignment]  # an array after __post_init__
+    token_values: Floats | None = None
+    anchors: Integers | None = None
 
     def __post_init__(self) -> None:
-        """Convert to float64 and int64 and check the shapes."""
+        """Convert to float64 and int64 and check the shapes.
+
+        Raises:
+            ValueError: Arrays that do not fit together, negative lengths, or steps that are not in order.
+        """
+        if self.response_lengths is None:
+            object.__setattr__(self, "response_lengths", np.ones(np.size(self.rewards)))
         for name, kind in _FIELDS.items():
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind).reshape(-1))
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.asarray(value, dtype=kind).reshape(-1))
         steps, count = self.rewards.size, self.final_values.size
         if self.values.size != steps or self.trajectory.size != steps:
             raise ValueError(
@@ -49,6 +66,18 @@ class CreditBatch:
             raise ValueError(f"final_values has {count} trajectories and groups has {self.groups.size}")
         if steps and (self.trajectory[0] < 0 or self.trajectory[-1] >= count or np.any(np.diff(self.trajectory) < 0)):
             raise ValueError(f"trajectory must ascend within 0..{count - 1}: one trajectory's steps after another's")
+        if self.response_lengths.size != steps or np.any(self.response_lengths < 0):
+            raise ValueError(
+                f"response_lengths must have one entry a step, none below 0; got {self.response_lengths.size} for "
+                f"{steps} steps, the smallest {self.response_lengths.min(initial=0)}"
+            )
+        if self.token_values is not None and self.token_values.size != self.num_tokens:
+            raise ValueError(
+                f"token_values must have one entry a response token: {self.token_values.size} values, but "
+                f"response_lengths add up to {self.num_tokens}"
+            )
+        if self.anchors is not None and self.anchors.size != steps:
+            raise ValueError(f"anchors must have one entry a step, got {self.anchors.size} for {steps} steps")
 
     @classmethod
     def from_trajectories(
@@ -57,14 +86,18 @@ class CreditBatch:
         values: Sequence[float] | Floats | None = None,
         final_values: Sequence[float] | Floats | None = None,
         reward_scale: float = 1.0,
+        token_values: Sequence[float] | Floats | None = None,
     ) -> "CreditBatch":
         """Build the batch from unmasked trajectories.
+
+        Anchors are taken over if any step has one.
 
         Args:
             trajectories: The trajectories of all ranks, none of them masked.
             values: [N] values of the steps in order, zeros if None.
             final_values: [K] values after the last steps, zeros if None.
             reward_scale: Rewards are DIVIDED by this.
+            token_values: [M] values at the positions that predict the response tokens.
 
         Raises:
             ValueError: A masked trajectory is among them.
@@ -73,14 +106,61 @@ class CreditBatch:
         if masked:
             raise ValueError(f"leave masked trajectories out of the batch: {masked[:3]}")
         lengths = [len(trajectory) for trajectory in trajectories]
-        rewards = np.asarray([step.reward for trajectory in trajectories for step in trajectory.steps], np.float64)
+        steps = [step for trajectory in trajectories for step in trajectory.steps]
+        rewards = np.asarray([step.reward for step in steps], np.float64)
+        anchors = [step.anchor for step in steps]
         return cls(
             rewards=rewards / reward_scale,
             values=np.zeros(rewards.size) if values is None else np.asarray(values, np.float64),
             trajectory=np.repeat(np.arange(len(trajectories)), lengths),
             final_values=np.zeros(len(trajectories)) if final_values is None else np.asarray(final_values, np.float64),
             groups=np.asarray([trajectory.group for trajectory in trajectories], np.int64),
+            response_lengths=np.asarray([len(step.response_ids) for step in steps], np.int64),
+            token_values=None if token_values is None else np.asarray(token_values, np.float64),
+            anchors=anchor_numbers(anchors) if any(anchors) else None,
         )
+
+    def select(self, trajectories: NDArray[np.bool_] | Sequence[bool]) -> "CreditBatch":
+        """Return the batch of some of the trajectories, their steps and tokens in the same order.
+
+        Args:
+            trajectories: [K] bool, True for those to keep. ``trajectories[batch.trajectory]`` are their steps here.
+
+        Raises:
+            ValueError: The mask is not one bool a trajectory.
+        """
+        mask = np.asarray(trajectories)
+        if mask.shape != self.final_values.shape or (mask.dtype != np.bool_ and mask.size):
+            raise ValueError(f"the mask must be [{self.final_values.size}] bool, got {mask.dtype} {mask.shape}")
+        mask = mask.astype(np.bool_)
+        steps = mask[self.trajectory]
+        tokens = steps[self.token_step]
+        return CreditBatch(
+            rewards=self.rewards[steps],
+            values=self.values[steps],
+            trajectory=(np.cumsum(mask) - 1)[self.trajectory[steps]],
+            final_values=self.final_values[mask],
+            groups=self.groups[mask],
+            response_lengths=self.response_lengths[steps],
+            token_values=None if self.token_values is None else self.token_values[tokens],
+            anchors=None if self.anchors is None else self.anchors[steps],
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """M, number of response tokens."""
+        return int(self.response_lengths.sum())
+
+    @property
+    def token_step(self) -> Integers:
+        """[M] step (0..N-1) of each response token."""
+        return np.repeat(np.arange(self.rewards.size, dtype=np.int64), self.response_lengths)
+
+    @property
+    def returns(self) -> Floats:
+        """[K] undiscounted return of each trajectory."""
+        totals = np.bincount(self.trajectory, weights=self.rewards, minlength=self.final_values.size)
+        return totals.astype(np.float64)
 
     @property
     def lengths(self) -> Integers:
@@ -101,16 +181,19 @@ _FIELDS = {
     "trajectory": np.int64,
     "final_values": np.float64,
     "groups": np.int64,
+    "response_lengths": np.int64,
+    "token_values": np.float64,
+    "anchors": np.int64,
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """The estimator's answer, in the order of the batch's steps.
+    """The estimator's answer, in the order of the batch's steps, or of their tokens for one of level "token".
 
     Attributes:
-        advantages: [N] as they enter the policy loss: already whitened or normalised as the estimator defines it.
-        returns: [N] targets of the critic, ``None`` where the estimator uses no critic.
+        advantages: [N] or [M] as they enter the policy loss: whitened or normalised already, as the estimator defines.
+        returns: [N] or [M] targets of the critic, ``None`` where the estimator uses no critic.
     """
 
     advantages: Floats

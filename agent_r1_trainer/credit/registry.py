@@ -1,23 +1,30 @@
 """Advantage estimators by name.
 
-An estimator is a pure function ``(batch, *, gamma, lam) -> Credit``: it reads a `CreditBatch`, draws no random number
-and whitens or normalises as its own definition says, so the trainer never has to know which one it runs.
+An estimator is a pure function ``(batch, *, gamma, lam, ...) -> Credit``: it reads a `CreditBatch`, draws no random
+number and whitens or normalises as its own definition says, so the trainer never has to know which one it runs. Its
+further keyword-only parameters are the options that a configuration may set. A batch without trajectories is allowed.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
 
 from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.options import check_options, options_of
 
-__all__ = ["ESTIMATORS", "Estimator", "EstimatorFunction", "EstimatorRegistry", "get", "names", "register"]
+__all__ = ["ESTIMATORS", "Estimator", "EstimatorFunction", "EstimatorRegistry", "Level", "get", "names", "register"]
+
+Level = Literal["step", "token"]
 
 
 class EstimatorFunction(Protocol):
     """The signature of an estimator; one that has no use for ``gamma`` or ``lam`` ignores it."""
 
     def __call__(self, batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
-        """Return the credit of every step of the batch."""
+        """Return the credit of every step, or token, of the batch."""
+
+
+_Function = TypeVar("_Function", bound=EstimatorFunction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +34,45 @@ class Estimator:
     Attributes:
         name: Its name in a configuration.
         function: The pure function.
-        needs_values: It reads ``batch.values`` and returns targets for a critic.
+        needs_values: It reads the critic's values (``batch.values``, or ``batch.token_values`` at level "token") and
+            returns targets for a critic. Without it no critic is built and no value computed.
+        level: Whether it gives one advantage (and target) a step, or one a response token.
+        needs_anchors: It reads ``batch.anchors``.
+        options: Its keyword-only parameters beyond ``gamma`` and ``lam``, with their defaults.
     """
 
     name: str
-    function: EstimatorFunction
+    function: Callable[..., Credit]
     needs_values: bool
+    level: Level = "step"
+    needs_anchors: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
-        """Return the credit of every step of the batch."""
-        return self.function(batch, gamma=gamma, lam=lam)
+    def __call__(self, batch: CreditBatch, *, gamma: float, lam: float, **options: Any) -> Credit:
+        """Return the credit of every step, or token, of the batch.
+
+        Raises:
+            ValueError: An unknown option or a bad value; an answer that does not fit the batch.
+        """
+        check_options(self.name, self.options, options)
+        credit = self.function(batch, gamma=gamma, lam=lam, **options)
+        expected = batch.rewards.size if self.level == "step" else batch.num_tokens
+        sizes = [credit.advantages.size] + ([] if credit.returns is None else [credit.returns.size])
+        if any(size != expected for size in sizes) or (self.needs_values and credit.returns is None):
+            what = "advantages and returns" if self.needs_values else "advantages"
+            raise ValueError(
+                f"the advantage estimator {self.name!r} must give {what} of {expected} entries (level {self.level!r}), "
+                f"got {', '.join(map(str, sizes))}"
+            )
+        return credit
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options now that a call would refuse later; the function's own checks run too, on an empty batch.
+
+        Raises:
+            ValueError: An unknown option or a bad value; the message lists the options there are.
+        """
+        self(CreditBatch([], [], [], [], [], token_values=[], anchors=[]), gamma=1.0, lam=1.0, **options)  # type: ignore[arg-type]
 
 
 class EstimatorRegistry:
@@ -45,18 +81,49 @@ class EstimatorRegistry:
     def __init__(self) -> None:
         self._table: dict[str, Estimator] = {}
 
-    def register(self, name: str, *, needs_values: bool) -> Callable[[EstimatorFunction], EstimatorFunction]:
+    def register(
+        self, name: str, *, needs_values: bool, level: Level = "step", needs_anchors: bool = False
+    ) -> Callable[[_Function], _Function]:
         """Return a decorator that enters a function under ``name`` and leaves it as it is.
 
-        Raises:
-            ValueError: The name is taken by another function.
-        """
+        Args:
+            name: Its name in a configuration.
+            needs_values: It reads the critic's values and returns targets.
+            level: ``"step"`` or ``"token"``.
+            needs_anchors: It compares steps that saw the same state.
 
-        def enter(function: EstimatorFunction) -> EstimatorFunction:
+        Raises:
+            ValueError: The name is taken by another function; an unknown level; a function that does not take ``gamma``
+                and ``lam`` by keyword, or has an option without a default.
+
+        An estimator of your own, which a configuration then finds as ``advantage_estimator="last_reward"``:
+
+        >>> import numpy as np
+        >>> from agent_r1_trainer import credit
+        >>> registry = credit.EstimatorRegistry()  # `credit.register` enters it into the one that the trainer reads
+        >>> @registry.register("last_reward", needs_values=False)
+        ... def last_reward(batch, *, gamma, lam, scale: float = 1.0):
+        ...     last = np.zeros(batch.groups.size)
+        ...     last[batch.trajectory] = batch.rewards  # of two steps of one trajectory the later one stays
+        ...     return credit.Credit(advantages=scale * credit.whiten(last[batch.trajectory]))
+        >>> batch = credit.CreditBatch(
+        ...     rewards=[9, 1, 0], values=[0, 0, 0], trajectory=[0, 0, 1], final_values=[0, 0], groups=[0, 0]
+        ... )
+        >>> registry.get("last_reward")(batch, gamma=1.0, lam=1.0, scale=2.0).advantages.round(3).tolist()
+        [1.414, 1.414, -2.828]
+        >>> registry.get("last_reward")(batch, gamma=1.0, lam=1.0, size=2.0)
+        Traceback (most recent call last):
+        ValueError: the advantage estimator 'last_reward' has no option 'size'; its options are: scale=1.0
+        """
+        if level not in ("step", "token"):
+            raise ValueError(f"the level of the advantage estimator {name!r} must be 'step' or 'token', got {level!r}")
+
+        def enter(function: _Function) -> _Function:
             taken = self._table.get(name)
             if taken is not None and taken.function is not function:
                 raise ValueError(f"the advantage estimator {name!r} is already registered")
-            self._table[name] = Estimator(name, function, needs_values)
+            options = options_of(name, function)
+            self._table[name] = Estimator(name, function, needs_values, level, needs_anchors, options)
             return function
 
         return enter
