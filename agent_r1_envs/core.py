@@ -18,6 +18,7 @@ from gymnasium import logger
 from gymnasium.envs.registration import EnvSpec
 
 from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.sampling import Order, TaskSampler, task_position
 from agent_r1_envs.spaces import FreeText
@@ -149,6 +150,13 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
     def _set_world(self, world: Any) -> None:
         """Put the world of :attr:`task` into a state that :meth:`_get_world` returned; ``world`` may be kept."""
         raise NotImplementedError
+
+    def _state_facts(self) -> Any:
+        """Return what tells states of the world apart, as plain data: without counters and without the way there.
+
+        What is returned must be the same for two orders of actions after which the same actions do the same.
+        """
+        return self._get_world()
 
     def _refuse(self, reason: str) -> Outcome:
         """Answer something that is no action at all; override to keep a benchmark's own words."""
@@ -303,6 +311,18 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._set_world(copy.deepcopy(state["world"]))
         self._begun = True
         self._running = state["running"]
+
+    def state_key(self) -> str:
+        """Return a hash that equal states of the same task share, whatever actions led there and in how many turns.
+
+        It is the same in every process. An invalid action does not change it.
+
+        Raises:
+            ResetNeeded: If no episode has begun.
+        """
+        if not self._begun:
+            raise ResetNeeded("there is no state before the first reset()")
+        return digest([self.task_id, self._running, self._state_facts()])
 
     @property
     def spec(self) -> EnvSpec | None:

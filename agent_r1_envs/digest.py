@@ -15,8 +15,8 @@ __all__ = ["digest"]
 def digest(data: Any) -> str:
     """Return 32 hexadecimal digits, equal for equal data.
 
-    Mappings and sets are read in the order of their keys' and members' own hashes, dataclasses by their fields. Anything
-    that is not plain data (an array) is pickled.
+    Mappings and sets are read in the order of their keys' and members' own hashes, dataclasses by their fields.
+    Anything that is not plain data (an array) is pickled.
 
     >>> digest({"a": 1, "b": [2, 3]}) == digest({"b": [2, 3], "a": 1})
     True

@@ -18,8 +18,15 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
-from agent_r1_trainer.critic import SeparateCritic, load_trainable, save_trainable
+from agent_r1_trainer.critic import (
+    CRITIC_WEIGHTS,
+    VALUE_HEAD_WEIGHTS,
+    SeparateCritic,
+    load_trainable,
+    save_trainable,
+)
 from agent_r1_trainer.metrics import MetricStore
+from agent_r1_trainer.models import Models
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
@@ -29,7 +36,6 @@ __all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
 
 _STATE = "steppo_state.json"
 _TRAINER_STATE = "trainer_state.json"
-_VALUE_HEAD = "value_head.safetensors"
 
 
 class CheckpointedTrainer(BaseTrainer):
@@ -38,6 +44,7 @@ class CheckpointedTrainer(BaseTrainer):
     args: StepPOConfig
     critic: SeparateCritic | None
     scalers: RewardScalers | None
+    _models: Models
     _boundary: BoundaryCallback
     _store: MetricStore
     _totals: dict[str, float]
@@ -56,7 +63,7 @@ class CheckpointedTrainer(BaseTrainer):
         super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        """Save the policy as any program can load it, and beside it the value head and the context's settings."""
+        """Save the policy as any program can load it, and beside it the critic and the context's settings."""
         head = self.value_head
         if head is not None and state_dict is None and not is_peft_model(self.model):
             full = self.model.state_dict()
@@ -66,7 +73,9 @@ class CheckpointedTrainer(BaseTrainer):
             return
         folder = Path(output_dir or self.args.output_dir)
         if head is not None:
-            save_trainable(head, folder / _VALUE_HEAD)
+            save_trainable(head, folder / VALUE_HEAD_WEIGHTS)
+        if self._models.critic is not None:
+            save_trainable(self._models.critic, folder / CRITIC_WEIGHTS)
         ContextSettings(
             recipe=self.args.recipe,
             history_thinking=self.args.history_thinking,
@@ -76,7 +85,7 @@ class CheckpointedTrainer(BaseTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         if self.value_head is not None:
-            load_trainable(self.value_head, Path(resume_from_checkpoint) / _VALUE_HEAD)
+            load_trainable(self.value_head, Path(resume_from_checkpoint) / VALUE_HEAD_WEIGHTS)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # The value head is loaded apart, and tied weights never are in a file: neither is worth a warning.
@@ -87,7 +96,9 @@ class CheckpointedTrainer(BaseTrainer):
     def _load_best_model(self) -> None:
         super()._load_best_model()
         if self.value_head is not None:
-            load_trainable(self.value_head, Path(self.state.best_model_checkpoint or "") / _VALUE_HEAD)
+            load_trainable(self.value_head, Path(self.state.best_model_checkpoint or "") / VALUE_HEAD_WEIGHTS)
+        if self._models.critic is not None:
+            load_trainable(self._models.critic, Path(self.state.best_model_checkpoint or "") / CRITIC_WEIGHTS)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,23 @@ from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing import MicroBatch
 from agent_r1_trainer.scoring import ValueHead, read_values
 
-__all__ = ["CriticModel", "SeparateCritic", "load_trainable", "save_trainable"]
+__all__ = [
+    "CRITIC_WEIGHTS",
+    "VALUE_HEAD_WEIGHTS",
+    "CriticModel",
+    "SeparateCritic",
+    "load_saved_critic",
+    "load_trainable",
+    "save_trainable",
+]
 
-_WEIGHTS = "critic.safetensors"
+CRITIC_WEIGHTS = "critic.safetensors"
+"""File of a separate critic's trainable weights, beside those of the policy."""
+VALUE_HEAD_WEIGHTS = "value_head.safetensors"
+"""File of the value head on the policy's trunk."""
 _OPTIMIZER = "critic_optimizer.pt"
+
+logger = logging.getLogger(__name__)
 
 
 class CriticModel(nn.Module):
@@ -79,22 +93,44 @@ class SeparateCritic:
         self.optimizer.zero_grad(set_to_none=True)
 
     def save(self, folder: Path) -> None:
-        """Write weights, optimizer and schedule into a checkpoint."""
-        save_trainable(self.model, folder / _WEIGHTS)
+        """Write optimizer and schedule into a checkpoint; the weights are saved with the policy's."""
         torch.save(
             {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict()}, folder / _OPTIMIZER
         )
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote.
+        """Read the weights, and what `save` wrote.
 
         Raises:
             FileNotFoundError: If the checkpoint has no critic.
         """
-        load_trainable(self.model, folder / _WEIGHTS)
+        load_trainable(self.model, folder / CRITIC_WEIGHTS)
         state: dict[str, Any] = torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True)
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
+
+
+def load_saved_critic(folder: Path, critic: CriticModel | None, value_head: nn.Module | None) -> None:
+    """Start a new run's critic from the one that an earlier run saved beside its policy, if it is of the same kind.
+
+    Its values are in the units of that run's reward scale. One of other parameters (adapters then, none now) is left
+    alone, with a warning.
+
+    Args:
+        folder: What the policy was loaded from; a name on a hub is no folder and has nothing to load.
+        critic: The new run's separate critic, or None.
+        value_head: Its value head, or None.
+    """
+    for module, name in ((critic, CRITIC_WEIGHTS), (value_head, VALUE_HEAD_WEIGHTS)):
+        path = folder / name
+        if module is None or not path.is_file():
+            continue
+        try:
+            load_trainable(module, path)
+        except KeyError as error:
+            logger.warning("%s does not fit this run's critic, which starts afresh: %s", path, error)
+        else:
+            logger.info("the critic goes on from %s", path)
 
 
 def save_trainable(module: nn.Module, path: Path) -> None:
@@ -104,16 +140,20 @@ def save_trainable(module: nn.Module, path: Path) -> None:
 
 
 def load_trainable(module: nn.Module, path: Path) -> None:
-    """Read what `save_trainable` wrote into a module of the same shape.
+    """Read what `save_trainable` wrote into a module of the same shape; one that does not fit is left as it is.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        KeyError: If the file lacks a trainable parameter.
+        KeyError: If the file lacks a trainable parameter, or has it in another shape.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: was the checkpoint saved with another `critic` setting?")
     tensors = load_file(path)
+    trainable = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    for name, parameter in trainable.items():
+        if name not in tensors or tensors[name].shape != parameter.shape:
+            found = "lacks it" if name not in tensors else f"has {list(tensors[name].shape)}"
+            raise KeyError(f"{name} {list(parameter.shape)}: the file {found}")
     with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(tensors[name])
+        for name, parameter in trainable.items():
+            parameter.copy_(tensors[name])

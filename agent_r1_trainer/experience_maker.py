@@ -228,7 +228,9 @@ class ExperienceMaker:
             sum(int(batch.attention_mask.sum()) for batch in batches),
             sum(batch.attention_mask.numel() for batch in batches),
         )
-        distinct, computed, padded = (sum(column) for column in zip(*gather_items(self._accelerator, [mine]), strict=True))
+        distinct, computed, padded = (
+            sum(column) for column in zip(*gather_items(self._accelerator, [mine]), strict=True)
+        )
         return {
             "tokens/computed_per_distinct": computed / distinct if distinct else float("nan"),
             "tokens/padding_share": (padded - computed) / padded if padded else float("nan"),

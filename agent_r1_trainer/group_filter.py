@@ -13,9 +13,10 @@ __all__ = ["zero_variance"]
 def zero_variance(facts: Sequence[BatchFacts]) -> tuple[list[bool], float]:
     """Find the trajectories whose group has no variance in its returns.
 
-    A return is the undiscounted sum of the rewards that the environment gave. Returns within 1e-6 of each other (relative
-    to the largest, if that is above 1) are equal: sums of the same rewards in another order differ by rounding. A group
-    of one has no variance either, but that is the choice of the run and no property of the task: it never counts.
+    A return is the undiscounted sum of the rewards that the environment gave. Returns within 1e-6 of each other
+    (relative to the largest, if that is above 1) are equal: sums of the same rewards in another order differ by
+    rounding. A group of one has no variance either, but that is the choice of the run and no property of the task: it
+    never counts.
 
     Args:
         facts: The unmasked trajectories of all ranks.

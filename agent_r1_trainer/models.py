@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
-from agent_r1_trainer.critic import CriticModel
+from agent_r1_trainer.critic import CriticModel, load_saved_critic
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
@@ -53,7 +54,8 @@ def build_models(
     """Load or take over the policy and derive the other models from it.
 
     Args:
-        model: A name or path for `from_pretrained`, or a causal language model, possibly with PEFT adapters.
+        model: A name or path for `from_pretrained` (the value head or critic that a run saved beside the weights is
+            loaded too), or a causal language model, possibly with PEFT adapters.
         config: The settings.
         tokenizer: None loads the one of the model's name.
         peft_config: Adapters to add. The policy without them is the reference, so that no copy is needed.
@@ -84,11 +86,22 @@ def build_models(
     critic = CriticModel(policy) if needs_values and config.critic == "separate" else None
     frozen = copy.deepcopy(policy) if config.beta and (had_adapters or peft_config is None) else None
     attach_scoring(policy, temperature=config.temperature, value_head=needs_values and critic is None)
+    if isinstance(model, str):
+        load_saved_critic(Path(model), critic, getattr(base_causal_lm(policy), "value_head", None))
     if frozen is not None:
         attach_scoring(frozen, temperature=config.temperature)
     obstacle = merge_obstacle(base_causal_lm(policy).config, policy)
     if config.merge_steps and obstacle is not None:
         logger.warning("every step is computed as a sequence of its own, because of the model: %s", obstacle)
+    limit = prompt_limit(policy, config)
+    if limit < config.max_prompt_length:
+        logger.warning(
+            "prompts may have %d tokens, not max_prompt_length=%d: the model's context, less a reply of "
+            "max_completion_length=%d, holds no more",
+            limit,
+            config.max_prompt_length,
+            config.max_completion_length,
+        )
     return Models(
         policy=policy,
         tokenizer=tokenizer,

@@ -121,8 +121,9 @@ class StepPOConfig(BaseConfig):
     step_anchor: Literal["state", "observation"] = field(
         default="state",
         metadata={
-            "help": "What gigpo takes for the same state within a group: 'state' (a hash of the environment's state, turn "
-            "counters left out; of the observation where it has none) or 'observation' (its text, before wrappers)."
+            "help": "What gigpo takes for the same state within a group: 'state' (a hash of the environment's state, "
+            "turn counters left out; of the observation where it has none) or 'observation' (what it said, before "
+            "wrappers)."
         },
     )
     whitening_scope: Literal["environment", "batch"] = field(

@@ -160,6 +160,9 @@ class ALFWorldEnv(AgentEnv[HouseholdTask]):
     def _set_world(self, world: Any) -> None:
         self._start().set_state(world)
 
+    def _state_facts(self) -> Any:
+        return self._playing.facts()
+
     def _protocol(self) -> dict[str, Any]:
         return {
             "rules": "Do the task. An action is one command; what is no command changes nothing and costs a turn.",

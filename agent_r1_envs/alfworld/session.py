@@ -43,6 +43,9 @@ class Session(Protocol):
     def set_state(self, state: Any) -> None:
         """Go back to a state."""
 
+    def facts(self) -> Any:
+        """Return what tells states of the game apart: not what was seen, nor how it came to be."""
+
     def draw(self) -> str:
         """Return a picture of the room."""
 
@@ -128,6 +131,10 @@ class EngineSession:
     def set_state(self, state: World) -> None:
         """Go back to a state that :meth:`get_state` returned."""
         self._enter(state.state, state.notes)
+
+    def facts(self) -> State:
+        """Return the state of the game."""
+        return self._state
 
     def draw(self) -> str:
         """Return a picture of the room."""

@@ -120,6 +120,10 @@ class TextWorldSession:
         for command in state:
             self.act(command)
 
+    def facts(self) -> Any:
+        """Return the state of the game as the engine knows it; where it does not, the commands so far."""
+        return self._shadow.facts() if self._shadow is not None else tuple(self._done)
+
     def draw(self) -> str:
         """Return a picture of the room, or nothing where the engine does not know the game."""
         return self._shadow.draw() if self._shadow is not None else ""

@@ -219,6 +219,12 @@ class HotpotQAEnv(ToolEnv[Question]):
     def _set_world(self, world: World) -> None:
         self._world = world
 
+    def _state_facts(self) -> Any:
+        """What was read, in whatever order; which words found it does not matter."""
+        world = self._world
+        shown = frozenset((passage.title, passage.text) for passage in world.passages)
+        return [shown, world.looked_up, world.answer]
+
     def _protocol(self) -> dict[str, Any]:
         return {
             "rules": "Search for passages, then give the answer in as few words as possible. Each passage is shown "

@@ -18,7 +18,16 @@ from agent_r1_envs.paper_search.relevance import make_selector
 from agent_r1_envs.paper_search.relevance.factory import SelectorSpec
 from agent_r1_envs.paper_search.rendering import call_line, pool_data, pool_text
 from agent_r1_envs.paper_search.sources import BackendSpec, load_tasks, make_backend
-from agent_r1_envs.paper_search.world import PAID_PAPERS, PENALTY, CallResult, Costs, World, settle, why_refused
+from agent_r1_envs.paper_search.world import (
+    PAID_PAPERS,
+    PENALTY,
+    CallResult,
+    Costs,
+    World,
+    same_query,
+    settle,
+    why_refused,
+)
 from agent_r1_envs.tools import Call, ToolEnv, ToolResult, format_calls
 
 _TURNS: Final = 5
@@ -218,6 +227,12 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
 
     def _set_world(self, world: World) -> None:
         self._world = world
+
+    def _state_facts(self) -> Any:
+        """The pool, and which queries and expansions would be repetitions; the counts of calls are left out."""
+        world = self._world
+        pool = {key: (entry.score, entry.expanded) for key, entry in world.pool.items()}
+        return [pool, set(map(same_query, world.queries)), set(world.expanded), world.finished]
 
     def _protocol(self) -> dict[str, Any]:
         return {

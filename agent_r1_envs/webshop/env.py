@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import escape
 from typing import Any, Final, Literal, get_args
 
@@ -179,6 +179,11 @@ class WebShopEnv(AgentEnv[Goal]):
     def _set_world(self, world: Session) -> None:
         self._head = plain(pages.header(self.task.instruction_text))
         self._enter(world)
+
+    def _state_facts(self) -> Any:
+        """The page with its options and the products marked as seen, in whatever order they were chosen."""
+        session = self._session
+        return replace(session, options=tuple(sorted(session.options)), visited=tuple(sorted(session.visited)))
 
     def _presentable(self, text: str) -> str:
         """Keep the original's text to the last character, control characters as well."""

@@ -24,7 +24,7 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.last, *rest = self.env.step(action)
-        return self.last, *rest  # type: ignore[return-value]
+        return self.last, *rest
 
 
 def record_observations(env: gymnasium.Env[Any, Any]) -> None:
@@ -43,8 +43,8 @@ def state_anchor(env: gymnasium.Env[Any, Any], observation: Any, kind: AnchorKin
     Args:
         env: The environment, after a reset or step.
         observation: What it returned, wrappers included: taken where there is no wrapper.
-        kind: ``"observation"`` hashes what the environment said, before wrappers. ``"state"`` takes the environment's own
-            ``env.unwrapped.state_key()`` where it has one (`AgentEnv.state_key`), else the observation.
+        kind: ``"observation"`` hashes what the environment said, before wrappers. ``"state"`` takes the environment's
+            own ``env.unwrapped.state_key()`` where it has one (`AgentEnv.state_key`), else the observation.
 
     Returns:
         A short string, never empty.

@@ -15,8 +15,8 @@ def token_log_probs(
         logits: [M, V] the logits that predict each token (those of the position before it).
         ids: [M] int64, the sampled ids.
         temperature: The temperature that they were sampled at.
-        entropy_gradient: Whether the entropies have a gradient. It costs another [M, V] in memory, so leave it out where
-            they are only reported.
+        entropy_gradient: Whether the entropies have a gradient. It costs another [M, V] in memory, so leave it out
+            where they are only reported.
 
     Returns:
         Log-probabilities [M], with gradient, and entropies [M] (nats).

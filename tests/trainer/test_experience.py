@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_r1_trainer.credit_assignment import explained_variance
 from agent_r1_trainer.experience import BatchFacts, add_fillers, plan_updates
-from agent_r1_trainer.experience_maker import explained_variance
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
 from agent_r1_trainer.packing import Layout, merge_units
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory

@@ -147,7 +147,7 @@ def test_the_best_checkpoint_is_found_by_success_and_loads_without_the_trainer(t
     assert AutoTokenizer.from_pretrained(trainer.state.best_model_checkpoint).chat_template
     assert ContextSettings.load(trainer.state.best_model_checkpoint).recipe == "native"
     state = json.loads((tmp_path / f"checkpoint-{best}" / "steppo_state.json").read_text())
-    assert state["scaler"]["count"] > 0
+    assert state["scalers"][""]["count"] > 0
 
 
 def test_a_checkpoint_of_other_updates_per_rollout_is_refused(tmp_path):

@@ -49,7 +49,7 @@ def test_the_log_holds_what_the_documentation_promises(learned):
         "stop/terminated", "stop/turn_limit", "ratio", "approx_kl", "entropy", "clip_ratio/low_mean",
         "clip_ratio/high_mean", "clip_ratio/region_mean", "loss/policy", "loss/value", "value/explained_variance",
         "log_ratio/max", "log_ratio/first_max", "grad_norm/critic", "reward_scale", "num_tokens", "skipped_updates",
-        "policy_version", "tokens/computed_per_distinct", "tokens/padded_per_distinct", "sampling/logp_difference/mean",
+        "policy_version", "tokens/computed_per_distinct", "tokens/padding_share", "sampling/logp_difference/mean",
     }  # fmt: skip
     entry = next(entry for entry in learned.state.log_history if "reward" in entry)
     assert promised <= set(entry)

@@ -87,7 +87,7 @@ def run(model, trajectories, *, merge=True, token_budget=150, level="sequence", 
         policy, _ = policy_loss(
             config,
             logps,
-            batch.read_steps(advantages),
+            batch.read_steps(advantages)[batch.token_step],
             batch.read_steps(weights),
             batch.token_step,
             old_logps=batch.read_tokens(old),

@@ -26,7 +26,9 @@ class TestByHand:
     def loss(self, **settings):
         config = LossConfig(epsilon_low=0.2, epsilon_high=0.3, **settings)
         extra = {"ref_logps": torch.full((3,), -1.0), "entropies": torch.tensor([1.0, 2.0, 3.0])}
-        return policy_loss(config, self.logps, self.advantages, self.weights, self.step, old_logps=self.old, **extra)
+        return policy_loss(
+            config, self.logps, self.advantages[self.step], self.weights, self.step, old_logps=self.old, **extra
+        )
 
     def test_token_ratio(self):
         # A = 1: token 0 has ratio 2, clipped to 1.3: -1.3. Token 1 has ratio 0.5 (the lower clip would be worse): -0.5.
@@ -75,7 +77,7 @@ class TestByHand:
         loss, metrics = policy_loss(
             config,
             self.logps,
-            self.advantages,
+            self.advantages[self.step],
             self.weights,
             self.step,
             old_logps=self.old,
@@ -118,13 +120,13 @@ def test_first_update_after_a_rollout(level):
     """With the old log-probabilities equal to the current ones nothing is clipped, and leaving them out is the same."""
     step, _, logps, advantages, weights = random_case(0)
     config = LossConfig(ratio_level=level, epsilon_low=3e-4, epsilon_high=4e-4, dual_clip=3.0)
-    loss, metrics = policy_loss(config, logps, advantages, weights, step, old_logps=logps.detach())
+    loss, metrics = policy_loss(config, logps, advantages[step], weights, step, old_logps=logps.detach())
     (gradient,) = torch.autograd.grad(loss, logps)
     means = metrics.means()
     assert means["log_ratio/max"] == 0.0 and means["clip_ratio/region_mean"] == means["clip_ratio/dual_mean"] == 0.0
     lengths = torch.bincount(step, minlength=advantages.numel())
     assert gradient == pytest.approx(-(weights * advantages / lengths.clamp(min=1))[step].float(), rel=1e-6)
-    again, _ = policy_loss(config, logps, advantages, weights, step)
+    again, _ = policy_loss(config, logps, advantages[step], weights, step)
     assert torch.equal(torch.autograd.grad(again, logps)[0], gradient)
 
 
@@ -134,7 +136,7 @@ def test_micro_batches_add_up(level):
     reference = old - 0.1
     config = LossConfig(ratio_level=level, beta=0.1, dual_clip=3.0)
     whole, whole_metrics = policy_loss(
-        config, logps, advantages, weights, step, old_logps=old, ref_logps=reference, entropies=-old
+        config, logps, advantages[step], weights, step, old_logps=old, ref_logps=reference, entropies=-old
     )
     parts, metrics = torch.zeros(()), None
     for chosen in ([0, 3], [1, 2, 6], [4], [5]):
@@ -143,7 +145,7 @@ def test_micro_batches_add_up(level):
         part, part_metrics = policy_loss(
             config,
             logps[keep],
-            advantages[chosen],
+            advantages[step[keep]],
             weights[chosen],
             local,
             old_logps=old[keep],
@@ -162,7 +164,7 @@ def test_micro_batches_add_up(level):
 
 def test_the_loss_is_computed_in_float32():
     step, old, logps, advantages, weights = random_case(2)
-    loss, _ = policy_loss(LossConfig(), logps.bfloat16(), advantages, weights, step, old_logps=old.bfloat16())
+    loss, _ = policy_loss(LossConfig(), logps.bfloat16(), advantages[step], weights, step, old_logps=old.bfloat16())
     assert loss.dtype == torch.float32
     loss, _ = critic_loss(LossConfig(), torch.ones(2, dtype=torch.bfloat16), torch.ones(2), torch.ones(2))
     assert loss.dtype == torch.float32
@@ -172,7 +174,7 @@ def test_a_micro_batch_without_response_tokens():
     nothing = torch.zeros(0, requires_grad=True)
     config = LossConfig(beta=0.1)
     step = torch.zeros(0, dtype=torch.int64)
-    loss, metrics = policy_loss(config, nothing, torch.ones(2), torch.zeros(2), step, ref_logps=torch.zeros(0))
+    loss, metrics = policy_loss(config, nothing, torch.zeros(0), torch.zeros(2), step, ref_logps=torch.zeros(0))
     loss.backward()
     assert loss.item() == 0.0
     assert math.isnan(metrics.means()["ratio"]) and metrics.means()["log_ratio/max"] == 0.0
@@ -229,6 +231,6 @@ def test_bad_settings(settings, message):
 def test_missing_inputs():
     step, old, logps, advantages, weights = random_case(3)
     with pytest.raises(ValueError, match="ref_logps"):
-        policy_loss(LossConfig(beta=0.1), logps, advantages, weights, step)
+        policy_loss(LossConfig(beta=0.1), logps, advantages[step], weights, step)
     with pytest.raises(ValueError, match="entropies"):
-        policy_loss(LossConfig(entropy_coef=0.1), logps, advantages, weights, step)
+        policy_loss(LossConfig(entropy_coef=0.1), logps, advantages[step], weights, step)
