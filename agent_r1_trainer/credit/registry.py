@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
+
 from agent_r1_trainer.credit.batch import Credit, CreditBatch
 from agent_r1_trainer.credit.options import check_options, options_of
 
@@ -72,7 +74,11 @@ class Estimator:
         Raises:
             ValueError: An unknown option or a bad value; the message lists the options there are.
         """
-        self(CreditBatch([], [], [], [], [], token_values=[], anchors=[]), gamma=1.0, lam=1.0, **options)  # type: ignore[arg-type]
+        check_options(self.name, self.options, options)
+        none = np.zeros(0)
+        numbers = np.zeros(0, dtype=np.int64)
+        empty = CreditBatch(none, none, numbers, none, numbers, token_values=none, anchors=numbers)
+        self(empty, gamma=1.0, lam=1.0, **options)
 
 
 class EstimatorRegistry:

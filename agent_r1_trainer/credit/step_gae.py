@@ -1,8 +1,8 @@
 """Generalised advantage estimation over the steps of an agent (StepPO, arXiv 2604.18401)."""
 
-import numpy as np
-
-from agent_r1_trainer.credit.batch import Credit, CreditBatch, Floats
+from agent_r1_trainer.credit.arrays import Floats
+from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.recursion import gae
 from agent_r1_trainer.credit.registry import register
 from agent_r1_trainer.credit.whitening import whiten
 
@@ -23,29 +23,20 @@ def step_gae(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
 
     Returns:
         Whitened advantages [N] and targets of the critic [N].
+
+    Two steps with values 2 and 4, reward 8 at the end, gamma and lambda 1/2. ``delta = (0 + 2 - 2, 8 - 4) = (0, 4)``;
+    ``A = (0 + 4/4, 4) = (1, 4)``; targets ``(1 + 2, 4 + 4)``. Mean 2.5 and deviation 1.5 whiten A to -1 and 1:
+
+    >>> from agent_r1_trainer.credit import CreditBatch, step_gae
+    >>> batch = CreditBatch(rewards=[0, 8], values=[2, 4], trajectory=[0, 0], final_values=[0], groups=[0])
+    >>> credit = step_gae(batch, gamma=0.5, lam=0.5)
+    >>> credit.advantages.tolist(), credit.returns.tolist()
+    ([-1.0, 1.0], [3.0, 8.0])
     """
     advantages = step_advantages(batch, gamma=gamma, lam=lam)
     return Credit(advantages=whiten(advantages), returns=advantages + batch.values)
 
 
 def step_advantages(batch: CreditBatch, *, gamma: float, lam: float) -> Floats:
-    """Step GAE before whitening, [N] float64.
-
-    The recursion runs backwards over time, for all trajectories at once: a batch costs as many vector operations as its
-    longest trajectory has steps.
-    """
-    lengths = batch.lengths
-    horizon = int(lengths.max(initial=0))
-    advantages = np.zeros_like(batch.rewards)
-    # What follows the step at hand, per trajectory: its value and its advantage.
-    next_value = batch.final_values.copy()
-    next_advantage = np.zeros_like(next_value)
-    starts = np.cumsum(lengths) - lengths
-    for t in reversed(range(horizon)):
-        alive = np.flatnonzero(lengths > t)
-        at = starts[alive] + t
-        delta = batch.rewards[at] + gamma * next_value[alive] - batch.values[at]
-        advantages[at] = delta + gamma * lam * next_advantage[alive]
-        next_value[alive] = batch.values[at]
-        next_advantage[alive] = advantages[at]
-    return advantages
+    """Step GAE before whitening, [N] float64."""
+    return gae(batch.rewards, batch.values, batch.trajectory, batch.final_values, gamma=gamma, lam=lam)

@@ -10,6 +10,7 @@ import pytest
 from agent_r1_trainer.credit import (
     ESTIMATORS,
     Credit,
+    CreditBatch,
     EstimatorRegistry,
     Moments,
     RewardScaler,
@@ -43,6 +44,101 @@ class TestRegistry:
         assert registry.names() == ["zero"] and registry.get("zero").function is zero
         with pytest.raises(ValueError, match="already"):
             registry.register("zero", needs_values=False)(lambda batch, *, gamma, lam: None)
+
+
+class TestOptions:
+    def setup_method(self):
+        self.registry = EstimatorRegistry()
+
+        @self.registry.register("mine", needs_values=False)
+        def mine(
+            batch, *, gamma, lam, scale: float = 1.0, count: int = 2, centre: bool = True, mode: str = "a", x=None
+        ):
+            if mode not in ("a", "b"):
+                raise ValueError(f"mode must be 'a' or 'b', got {mode!r}")
+            return Credit(scale * batch.rewards)
+
+        self.mine = self.registry.get("mine")
+
+    def test_they_are_read_off_the_signature(self):
+        assert self.mine.options == {"scale": 1.0, "count": 2, "centre": True, "mode": "a", "x": None}
+        assert dict(get("gigpo").options) == {"step_weight": 1.0, "normalize_std": True}
+        assert dict(get("grpo").options) == {"normalize_std": True} and not get("rloo").options
+
+    def test_they_reach_the_function(self):
+        batch = CreditBatch(rewards=[1.0], values=[0.0], trajectory=[0], final_values=[0.0], groups=[0])
+        assert self.mine(batch, gamma=1.0, lam=1.0, scale=3).advantages.tolist() == [3.0]
+        assert self.mine(batch, gamma=1.0, lam=1.0).advantages.tolist() == [1.0]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"scal": 1.0}, "no option 'scal'; its options are: scale=1.0, count=2, centre=True, mode='a', x=None"),
+            ({"scale": "1"}, "scale.*must be a float, got '1'; its options are: scale=1.0"),
+            ({"scale": True}, "must be a float, got True"),
+            ({"scale": math.nan}, "must be a float, got nan"),
+            ({"count": 2.5}, "must be a int, got 2.5"),
+            ({"count": True}, "must be a int, got True"),
+            ({"centre": 1}, "must be a bool, got 1"),
+            ({"mode": 3}, "must be a str, got 3"),
+            ({"mode": "c"}, "mode must be 'a' or 'b'"),
+            ({"gamma": 0.5}, "no option 'gamma'"),
+        ],
+    )
+    def test_bad_ones_are_refused_before_a_batch_is_there(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            self.mine.check(options)
+
+    def test_good_ones_pass(self):
+        self.mine.check({"scale": 2, "count": 3, "centre": False, "mode": "b", "x": [1]})
+        for name in names():
+            get(name).check({})
+
+    def test_an_estimator_without_options_says_so(self):
+        with pytest.raises(ValueError, match="'rloo' has no option 'normalize_std'; it has none"):
+            get("rloo").check({"normalize_std": True})
+
+    @pytest.mark.parametrize(
+        ("function", "message"),
+        [
+            (lambda batch, *, gamma: None, "must take gamma and lam"),
+            (lambda batch, *, gamma, lam, scale: None, "'scale'.*keyword-only parameter with a default"),
+            (lambda batch, scale=1.0, *, gamma, lam: None, "'scale'.*keyword-only"),
+            (lambda batch, *, gamma, lam, **rest: None, "'rest'.*keyword-only"),
+        ],
+    )
+    def test_a_signature_that_hides_its_options_is_refused(self, function, message):
+        with pytest.raises(ValueError, match=message):
+            self.registry.register("bad", needs_values=False)(function)
+        assert self.registry.names() == ["mine"]
+
+    def test_levels(self):
+        assert [get(name).level for name in ("step_gae", "token_gae", "grpo")] == ["step", "token", "step"]
+        assert [name for name in names() if get(name).needs_anchors] == ["gigpo"]
+        with pytest.raises(ValueError, match="'step' or 'token', got 'word'"):
+            self.registry.register("bad", needs_values=False, level="word")
+
+    def test_an_answer_of_the_wrong_size_is_refused(self):
+        batch = CreditBatch(
+            rewards=[1.0, 1.0],
+            values=[0, 0],
+            trajectory=[0, 0],
+            final_values=[0.0],
+            groups=[0],
+            response_lengths=[2, 3],
+        )
+        for level, size in (("step", 2), ("token", 5)):
+            for count, needs_values in ((2, False), (5, False), (size, True)):
+                self.registry = EstimatorRegistry()
+                self.registry.register("some", needs_values=needs_values, level=level)(
+                    lambda batch, *, gamma, lam, count=count: Credit(np.zeros(count))
+                )
+                estimator = self.registry.get("some")
+                if count == size and not needs_values:
+                    assert estimator(batch, gamma=1.0, lam=1.0).advantages.size == size
+                else:
+                    with pytest.raises(ValueError, match=f"'some' must give .* of {size} entries"):
+                        estimator(batch, gamma=1.0, lam=1.0)
 
 
 def trajectory(stop, *, terminated=False, final=(3, 4), masked=False):
