@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
+from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
-from agent_r1_trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
-from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
+from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.distributed import gather_items, own_share
-from agent_r1_trainer.environments import EnvArgument, EnvFactory
+from agent_r1_trainer.environments import EnvArgument
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
-from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase
-from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from agent_r1_trainer.flow_setup import env_flow
+from agent_r1_trainer.flows import AgentFlowBase
+from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
-from agent_r1_trainer.models import Models, build_models, prompt_limit, stop_token_ids
+from agent_r1_trainer.models import build_models, stop_token_ids
+from agent_r1_trainer.reporting import ReportingTrainer
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.step_numbers import StepNumbers, only
-from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.task_cursor import TaskCursor
 from agent_r1_trainer.update import Updater
@@ -38,7 +36,7 @@ from agent_r1_trainer.update import Updater
 __all__ = ["StepPOTrainer"]
 
 
-class StepPOTrainer(CheckpointedTrainer):
+class StepPOTrainer(ReportingTrainer):
     """Trains a language-model agent with step-level PPO (StepPO, arXiv 2604.18401).
 
     A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read
@@ -78,7 +76,6 @@ class StepPOTrainer(CheckpointedTrainer):
     loss_is_scaled_for_ga = True
 
     args: StepPOConfig
-    control: TrainerControl
 
     def __init__(
         self,
@@ -96,10 +93,10 @@ class StepPOTrainer(CheckpointedTrainer):
     ) -> None:
         args = StepPOConfig("steppo") if args is None else args
         models = build_models(model, args, processing_class, peft_config)
-        self.flow = flow or self._env_flow(args, models, env, args.env_kwargs)
+        self.flow = flow or env_flow(args, models, env, args.env_kwargs)
         self.eval_flow = eval_flow
         if eval_flow is None and (eval_env is not None or args.eval_env_kwargs is not None):
-            self.eval_flow = self._env_flow(args, models, env if eval_env is None else eval_env, args.eval_env_kwargs)
+            self.eval_flow = env_flow(args, models, env if eval_env is None else eval_env, args.eval_env_kwargs)
         if self.eval_flow is None and args.eval_strategy != "no":
             raise ValueError(
                 f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set "
@@ -156,22 +153,6 @@ class StepPOTrainer(CheckpointedTrainer):
         )
 
     # Set-up
-
-    def _env_flow(
-        self, args: StepPOConfig, models: Models, env: EnvArgument | None, kwargs: dict[str, Any] | str | None
-    ) -> AgentEnvLoop:
-        if env is None:
-            raise ValueError("env is needed: an id, an EnvSpec or a function that builds an environment")
-        factory = EnvFactory(env, options(kwargs), recipe=args.recipe, max_turns=args.max_turns)
-        return AgentEnvLoop(
-            factory,
-            models.tokenizer,
-            max_prompt_length=prompt_limit(models.policy, args),
-            concurrency=args.rollout_concurrency,
-            history_thinking=args.history_thinking,
-            chat_template_kwargs=options(args.chat_template_kwargs),
-            step_anchor=args.anchors,
-        )
 
     def get_train_dataloader(self) -> DataLoader:
         """One item a step, the same on every rank; nothing is sharded, since the items only count."""
@@ -327,75 +308,3 @@ class StepPOTrainer(CheckpointedTrainer):
         metrics["time/experience"] = time.perf_counter() - collected
         self._store.add(metrics)
         return experience
-
-    def _generator(self, policy: nn.Module) -> Generator:
-        return TransformersGenerator(
-            policy,
-            pad_token_id=self.processing_class.pad_token_id,
-            max_rows=self.args.generation_batch_rows,
-            max_tokens=self.args.generation_batch_tokens,
-            max_cached_tokens=self.args.generation_cache_tokens,
-        )
-
-    # Evaluation and logs
-
-    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
-        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
-        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
-            return {}
-        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
-
-    def evaluate(
-        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Run the held-out episodes with the policy as it is.
-
-        Args:
-            eval_dataset: Has no meaning here.
-            ignore_keys: Has no meaning here.
-            metric_key_prefix: Put before the names of the metrics.
-
-        Returns:
-            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
-
-        Raises:
-            ValueError: If the trainer has no evaluation environment.
-        """
-        if self._evaluator is None:
-            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
-        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
-        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
-            results, _ = self._evaluator.run(
-                self._generator(policy),
-                replace(self.sampling, temperature=temperature),
-                greedy=self.args.eval_greedy,
-                policy_version=self.state.global_step,
-            )
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
-        self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the metrics since the last log.
-
-        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
-        """
-        if "train_loss" in logs:
-            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
-        elif "loss" in logs:
-            logs.update(self._store.flush())
-            self._log_completions()
-        super().log(logs, start_time)
-
-    def _log_completions(self) -> None:
-        """Show and keep the latest rollout's episodes of this rank, once."""
-        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
-            return
-        if self._experience.rollout == self._completions_of:
-            return
-        self._completions_of = self._experience.rollout
-        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
-        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
-        show_rows(rows, self.args.num_completions_to_print)
-        log_tables(rows, self.args.report_to)

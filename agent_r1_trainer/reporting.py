@@ -1,0 +1,99 @@
+"""The part of the trainer that evaluates and logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import TrainerControl
+
+from agent_r1_trainer._compat import generation_model
+from agent_r1_trainer.checkpointing import CheckpointedTrainer
+from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
+from agent_r1_trainer.evaluation import Evaluator
+from agent_r1_trainer.experience import Experience
+from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+
+__all__ = ["ReportingTrainer"]
+
+
+class ReportingTrainer(CheckpointedTrainer):
+    """Evaluates on held-out episodes, and adds to every log what was measured since the last one."""
+
+    control: TrainerControl
+    sampling: SamplingParams
+    _evaluator: Evaluator | None
+    _experience: Experience | None
+    _completions_of: int
+
+    def _generator(self, policy: nn.Module) -> Generator:
+        return TransformersGenerator(
+            policy,
+            pad_token_id=self.processing_class.pad_token_id,
+            max_rows=self.args.generation_batch_rows,
+            max_tokens=self.args.generation_batch_tokens,
+            max_cached_tokens=self.args.generation_cache_tokens,
+        )
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
+        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
+            return {}
+        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
+
+    def evaluate(
+        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Run the held-out episodes with the policy as it is.
+
+        Args:
+            eval_dataset: Has no meaning here.
+            ignore_keys: Has no meaning here.
+            metric_key_prefix: Put before the names of the metrics.
+
+        Returns:
+            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
+
+        Raises:
+            ValueError: If the trainer has no evaluation environment.
+        """
+        if self._evaluator is None:
+            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
+        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            results, _ = self._evaluator.run(
+                self._generator(policy),
+                replace(self.sampling, temperature=temperature),
+                greedy=self.args.eval_greedy,
+                policy_version=self.state.global_step,
+            )
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the metrics since the last log.
+
+        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
+        """
+        if "train_loss" in logs:
+            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
+        elif "loss" in logs:
+            logs.update(self._store.flush())
+            self._log_completions()
+        super().log(logs, start_time)
+
+    def _log_completions(self) -> None:
+        """Show and keep the latest rollout's episodes of this rank, once."""
+        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
+            return
+        if self._experience.rollout == self._completions_of:
+            return
+        self._completions_of = self._experience.rollout
+        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
+        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
+        show_rows(rows, self.args.num_completions_to_print)
+        log_tables(rows, self.args.report_to)
