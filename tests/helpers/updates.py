@@ -49,7 +49,7 @@ def make_trajectories(seed: int = 0, groups: int = 3, samples: int = 3, env: str
 
 
 @lru_cache(maxsize=2)
-def _policy(value_head: bool) -> torch.nn.Module:
+def policy_of(value_head: bool) -> torch.nn.Module:
     """A model that scores at temperature 1, with a value head that says something."""
     policy = make_model()
     attach_scoring(policy, temperature=1.0, value_head=value_head)
@@ -76,7 +76,7 @@ def one_update(
     fields = {"num_ppo_epochs": 2, "num_minibatches": 1, "max_grad_norm": 0.0, "micro_batch_tokens": 400}
     config = StepPOConfig("unused", **{**fields, "use_cpu": True, "report_to": [], "max_prompt_length": 128,
                                        "max_completion_length": 8, "reward_scaling": False, **kwargs})  # fmt: skip
-    policy, accelerator = _policy(config.uses_critic), Accelerator(cpu=True)
+    policy, accelerator = policy_of(config.uses_critic), Accelerator(cpu=True)
     policy.zero_grad()
     scalers = RewardScalers(config.gamma) if config.scale_rewards else None
     maker = ExperienceMaker(

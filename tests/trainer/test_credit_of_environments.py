@@ -1,0 +1,158 @@
+"""Credit per environment, groups without variance, and the reward scales."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from agent_r1_trainer import StepPOConfig, credit
+from agent_r1_trainer.credit_assignment import CreditAssigner
+from agent_r1_trainer.experience import BatchFacts
+from agent_r1_trainer.group_filter import zero_variance
+from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.reward_scalers import RewardScalers
+from tests.helpers.training import CueEnv, make_trainer, measured, weights
+from tests.helpers.updates import make_trajectories, one_update
+
+
+def config(**kwargs) -> StepPOConfig:
+    return StepPOConfig("unused", **{"use_cpu": True, "report_to": [], "gamma": 0.9, "lam": 0.8, **kwargs})
+
+
+def facts(*rows: tuple[str, int, list[float], list[int]]) -> list[BatchFacts]:
+    return [
+        BatchFacts(rewards, lengths, units=[len(rewards)], group=group, bootstrapped=False, env=env)
+        for env, group, rewards, lengths in rows
+    ]
+
+
+MIXED = facts(
+    ("a", 0, [0.0, 1.0], [2, 1]),
+    ("b", 0, [5.0], [3]),
+    ("a", 0, [0.5], [0]),
+    ("b", 0, [0.0, 0.0, 10.0], [1, 0, 2]),
+    ("a", 1, [1.0, 1.0], [1, 2]),
+)
+STEPS, TOKENS = np.array([2, 1, 1, 3, 2]), np.array([3, 3, 0, 3, 3])
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo", "reinforce_pp", "step_gae", "token_gae"])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_each_environment_gets_the_credit_it_would_get_alone(name, scaled):
+    counts = TOKENS if name == "token_gae" else STEPS
+    owner = np.repeat(np.arange(5), counts)
+    values = np.random.default_rng(0).normal(size=counts.sum())
+    penalties, finals = np.zeros(9), np.arange(5.0)
+
+    def assign(which: list[int], **kwargs):
+        scalers = RewardScalers(0.9) if scaled else None
+        assigner = CreditAssigner(config(advantage_estimator=name, **kwargs), scalers)
+        steps = np.repeat(np.isin(np.arange(5), which), STEPS)
+        part = [MIXED[index] for index in which]
+        return assigner.assign(part, values[np.isin(owner, which)], penalties[steps], finals[which])
+
+    together, metrics = assign([0, 1, 2, 3, 4])
+    for env, which in (("a", [0, 2, 4]), ("b", [1, 3])):
+        alone, own = assign(which)
+        assert together.advantages[np.isin(owner, which)] == pytest.approx(alone.advantages)
+        assert (together.returns is None) == (name not in ("step_gae", "token_gae"))
+        if together.returns is not None:
+            assert together.returns[np.isin(owner, which)] == pytest.approx(alone.returns)
+        assert metrics[f"reward_scale/{env}"] == own[f"reward_scale/{env}"]
+    # All at once is another thing where the estimator whitens; a group is of one environment all the same.
+    at_once, _ = assign([0, 1, 2, 3, 4], whitening_scope="batch")
+    same = at_once.advantages == pytest.approx(together.advantages)
+    assert same == (name in ("grpo", "rloo"))
+
+
+def test_rewards_are_multiplied_before_the_scale_and_less_the_penalty():
+    envs = {"a": MixtureEntry(CueEnv, reward_scale=2.0), "b": MixtureEntry(CueEnv, reward_scale=0.1)}
+    assigner = CreditAssigner(config(advantage_estimator="reinforce_pp"), None, envs)
+    penalties = np.arange(9.0) / 10
+    rewards, scales = assigner._scaled_rewards(MIXED, penalties, ["a", "b"])
+    unscaled = [0.0, 2.0, 0.5, 1.0, 0.0, 0.0, 1.0, 2.0, 2.0]
+    assert rewards == pytest.approx(np.array(unscaled) - penalties) and scales == {"a": 1.0, "b": 1.0}
+    scaled, scales = CreditAssigner(config(), RewardScalers(0.9), envs)._scaled_rewards(MIXED, penalties, ["a", "b"])
+    owner = ["a", "a", "b", "a", "b", "b", "b", "a", "a"]
+    assert scaled * np.array([scales[env] for env in owner]) == pytest.approx(rewards)
+    alone = credit.RewardScaler(0.9)
+    assert scales["b"] == alone.update([[0.5 - 0.2], [-0.4, -0.5, 1.0 - 0.6]])
+
+
+def test_scales_survive_a_checkpoint():
+    scalers, twin = RewardScalers(0.9), RewardScalers(0.9)
+    scalers.update("a", [[1.0, 2.0]])
+    scalers.update("b", [[10.0]])
+    twin.load_state_dict(scalers.state_dict())
+    assert [s.update(env, [[3.0]]) for s in (scalers, twin) for env in "ab"][:2] == [
+        twin.update(env, []) for env in "ab"
+    ]
+    assert set(scalers.state_dict()) == {"a", "b"}
+
+
+def test_options_reach_the_estimator_and_bad_ones_are_refused_at_once():
+    plain, dr = (
+        CreditAssigner(config(advantage_estimator="grpo", advantage_kwargs=kwargs), None)
+        for kwargs in (None, {"normalize_std": False})
+    )
+    arguments = (MIXED, np.zeros(9), np.zeros(9), np.zeros(5))
+    assert dr.assign(*arguments)[0].advantages[0] == pytest.approx(0.25)  # 1 against 1 and 0.5, no standard deviation
+    assert plain.assign(*arguments)[0].advantages[0] > 0.6
+    assert config(advantage_estimator="grpo", advantage_kwargs='{"normalize_std": false}').advantage_kwargs == {
+        "normalize_std": False
+    }
+    for kwargs, message in (
+        ({"advantage_kwargs": {"normalize_std": False}}, "step_gae"),
+        ({"advantage_estimator": "grpo", "advantage_kwargs": {"normalise": True}}, "normalize_std"),
+        ({"advantage_estimator": "grpo", "critic_warmup_steps": 4}, "no critic"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            config(**kwargs)
+
+
+def test_groups_without_variance():
+    rows = facts(
+        ("", 0, [0.1, 0.2], [1, 1]), ("", 0, [0.2, 0.1 + 1e-12], [1, 1]),  # equal but for rounding
+        ("", 1, [1.0], [1]), ("", 1, [0.0], [1]),
+        ("", 2, [1.0], [1]),  # a group of one never counts
+        ("x", 2, [7.0], [1]),  # nor is it a group with that of another environment
+    )  # fmt: skip
+    flags, share = zero_variance(rows)
+    assert flags == [True, True, False, False, False, False] and share == 0.5
+    assert zero_variance([])[0] == [] and math.isnan(zero_variance(rows[4:])[1])
+
+
+@pytest.mark.parametrize("name", ["step_gae", "reinforce_pp_baseline", "token_gae", "gigpo"])
+def test_filtered_groups_leave_the_update_and_its_statistics(name):
+    trajectories = make_trajectories(seed=7, groups=4)
+    for trajectory in trajectories:
+        if trajectory.group in (1, 3):
+            for step in trajectory.steps:
+                step.reward = 0.0
+    mixed = [trajectory for trajectory in trajectories if trajectory.group in (0, 2)]
+    settings = {"advantage_estimator": name, "gamma": 0.9}
+    _, gradients, experience, metrics = one_update(trajectories, filter_zero_variance_groups=True, **settings)
+    _, expected, alone, other = one_update(mixed, **settings)
+    assert metrics["groups/zero_variance_ratio"] == 0.5 and other["groups/zero_variance_ratio"] == 0.0
+    assert torch.equal(experience.advantages, alone.advantages)
+    assert all(torch.equal(gradients[key], expected[key]) for key in expected)
+    _, _, everything, metrics = one_update(trajectories, **settings)
+    assert metrics["groups/zero_variance_ratio"] == 0.5
+    assert everything.layout.num_steps > experience.layout.num_steps
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "token_gae"])
+def test_a_rollout_of_which_nothing_is_left_is_no_failure(estimator, tmp_path):
+    trainer = make_trainer(
+        tmp_path, env=lambda: CueEnv(scale=0.0), max_steps=8, logging_steps=1, num_generations=4, weight_decay=0.1,
+        advantage_estimator=estimator, filter_zero_variance_groups=True, max_skipped_updates=1,
+    )  # fmt: skip
+    before = weights(trainer)
+    trainer.train()
+    assert all(torch.equal(value, before[name]) for name, value in weights(trainer).items())
+    log = [entry for entry in measured(trainer) if "loss" in entry]
+    assert all(entry["skipped_updates"] == entry["loss"] == 0.0 for entry in log) and len(log) == 8
+    assert [entry["groups/zero_variance_ratio"] for entry in log if "reward" in entry] == [1.0, 1.0]

@@ -1,0 +1,159 @@
+"""One update of the trainer against the same computed plainly: a loop over steps, each a forward pass of its own."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.trajectory import Trajectory
+from tests.helpers.training import CueEnv
+from tests.helpers.updates import flat, make_trajectories, one_update, policy_of
+
+GAMMA, LAM, CLIP, BONUS, VALUE = 0.9, 0.8, 0.2, 0.02, 0.5
+
+
+def whitened(numbers: list[float]) -> list[float]:
+    mean = math.fsum(numbers) / len(numbers)
+    std = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / len(numbers))
+    return [(x - mean) / std for x in numbers]
+
+
+def gae(rewards: list[float], values: list[float]) -> list[float]:
+    advantages, next_value, next_advantage = [], 0.0, 0.0
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        next_advantage = reward + GAMMA * next_value - value + GAMMA * LAM * next_advantage
+        next_value = value
+        advantages.append(next_advantage)
+    return advantages[::-1]
+
+
+def token_rewards(trajectory: Trajectory) -> list[float]:
+    """Each step's reward at its last token, that of an empty step at the token before it."""
+    rewards: list[float] = []
+    for step in trajectory.steps:
+        rewards.extend([0.0] * len(step.response_ids))
+        if rewards:
+            rewards[-1] += step.reward
+    return rewards
+
+
+def grpo(trajectories: list[Trajectory]) -> list[float]:
+    totals = [sum(step.reward for step in trajectory.steps) for trajectory in trajectories]
+    result = []
+    for trajectory, total in zip(trajectories, totals, strict=True):
+        group = [x for x, other in zip(totals, trajectories, strict=True) if other.group == trajectory.group]
+        mean = sum(group) / len(group)
+        result.append((total - mean) / (math.sqrt(sum((x - mean) ** 2 for x in group) / (len(group) - 1)) + 1e-6))
+    return result
+
+
+def plain(trajectories: list[Trajectory], name: str, level: str, aggregation: str, *, silence=False, factors=None):
+    """Loss and gradients, with the noise on the old log-probabilities that `one_update` adds."""
+    model = policy_of(name != "grpo")
+    model.zero_grad()
+    replies, values = [], []  # a tensor of log-probabilities and one of entropies a step; values of all decisions
+    for trajectory in trajectories:
+        of_trajectory = []
+        for step in trajectory.steps:
+            hidden = model.model(input_ids=torch.tensor([step.prompt_ids + step.response_ids])).last_hidden_state[0]
+            places = hidden[len(step.prompt_ids) - 1 :][: max(len(step.response_ids), 1)]
+            logps = model.lm_head(places[: len(step.response_ids)]).log_softmax(-1)
+            chosen = logps.gather(-1, torch.tensor(step.response_ids, dtype=torch.int64)[:, None]).squeeze(-1)
+            replies.append((chosen, -(logps.exp() * logps).sum(-1)))
+            if name != "grpo":
+                places = places[: len(step.response_ids)] if name == "token_gae" else places[:1]
+                of_trajectory.append(places @ model.value_head.linear.weight[0] + model.value_head.linear.bias)
+        values.append(torch.cat(of_trajectory) if of_trajectory else torch.zeros(0))
+
+    steps = [(trajectory, step) for trajectory in trajectories for step in trajectory.steps]
+    if name == "grpo":
+        per_token = [a for t, a in zip(trajectories, grpo(trajectories), strict=True)
+                     for s in t.steps for _ in s.response_ids]  # fmt: skip
+        value_loss = torch.zeros(())
+    else:
+        rewards = [token_rewards(t) if name == "token_gae" else t.rewards for t in trajectories]
+        raw = [gae(r, v.tolist()) for r, v in zip(rewards, values, strict=True)]
+        advantages = whitened([a for row in raw for a in row])
+        returns = torch.tensor([a for row in raw for a in row]) + torch.cat(values).detach()
+        weight = torch.tensor(
+            [(factors or {}).get(t.env, 1.0) for t, v in zip(trajectories, values, strict=True) for _ in v]
+        )
+        value_loss = (0.5 * weight * (torch.cat(values) - returns) ** 2).sum() / len(returns)
+        lengths = [1 if name == "token_gae" else len(s.response_ids) for _, s in steps]
+        per_token = advantages if name == "token_gae" else [
+            a for a, n in zip(advantages, lengths, strict=True) for _ in range(n)]  # fmt: skip
+
+    counted = [bool(s.response_ids) and not (silence and s.finish == "length") for _, s in steps]
+    spans = {id(t): sum(c for (u, _), c in zip(steps, counted, strict=True) if u is t) for t in trajectories}
+    episodes = sum(count > 0 for count in spans.values())
+    tokens = sum(len(s.response_ids) for (_, s), c in zip(steps, counted, strict=True) if c)
+    noise = 0.2 * torch.randn(sum(len(s.response_ids) for _, s in steps), generator=torch.Generator().manual_seed(1))
+    policy_loss, at = torch.zeros(()), 0
+    for (trajectory, step), (logps, entropies), count in zip(steps, replies, counted, strict=True):
+        window = slice(at, at + len(step.response_ids))
+        at = window.stop
+        if not count:
+            continue
+        weight = {
+            "step_mean": 1 / sum(counted),
+            "token_mean": len(step.response_ids) / tokens,
+            "trajectory_mean": 1 / (episodes * spans[id(trajectory)]),
+            "trajectory_sum": 1 / episodes,
+        }[aggregation] * (factors or {}).get(trajectory.env, 1.0)
+        z = logps - (logps.detach() + noise[window])
+        if level == "sequence":
+            z = z.mean().detach() + logps - logps.detach()
+        advantage = torch.tensor(per_token[window])
+        surrogate = -torch.minimum(z.exp() * advantage, z.exp().clamp(1 - CLIP, 1 + CLIP) * advantage)
+        policy_loss = policy_loss + weight * (surrogate - BONUS * entropies).mean()
+    loss = policy_loss + VALUE * value_loss
+    loss.backward()
+    return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+def compare(
+    trajectories: list[Trajectory], name: str, level: str, aggregation: str, *, plainly: Any = None, **settings
+):
+    loss, gradients, experience, metrics = one_update(
+        trajectories, advantage_estimator=name, importance_sampling_level=level, loss_aggregation=aggregation,
+        gamma=GAMMA, lam=LAM, epsilon=CLIP, entropy_coef=BONUS, vf_coef=VALUE, **settings,
+    )  # fmt: skip
+    expected, reference = plain(trajectories, name, level, aggregation, **(plainly or {}))
+    assert loss == pytest.approx(expected, rel=2e-5, abs=1e-6)
+    assert flat(reference).norm() > 1e-3
+    assert (flat(gradients) - flat(reference)).norm() < 2e-5 * flat(reference).norm()
+    return experience, metrics
+
+
+AGGREGATIONS = ["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"]
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
+def test_an_update_is_the_one_computed_plainly(name):
+    trajectories = make_trajectories(seed=2, groups=2)
+    for level, aggregation in product(["token", "sequence"], AGGREGATIONS):
+        compare(trajectories, name, level, aggregation)
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
+def test_replies_that_were_cut_leave_the_policy_term_and_its_denominators_only(name):
+    trajectories = make_trajectories(seed=3, groups=2)
+    cut = sum(step.finish == "length" for t in trajectories for step in t.steps)
+    assert 3 < cut < sum(map(len, trajectories)) - 3
+    for aggregation in AGGREGATIONS:
+        compare(trajectories, name, "sequence", aggregation, mask_truncated_completions=True, plainly={"silence": True})
+
+
+def test_a_loss_weight_multiplies_an_environment_and_leaves_the_denominators():
+    trajectories = [*make_trajectories(seed=4, groups=1, env="a"), *make_trajectories(seed=5, groups=1, env="b")]
+    for group, trajectory in enumerate(trajectories):
+        trajectory.group = group // 3
+    envs = {"a": MixtureEntry(CueEnv, loss_weight=3.0), "b": MixtureEntry(CueEnv, loss_weight=0.5)}
+    plainly = {"factors": {"a": 3.0, "b": 0.5}}
+    for name in ("grpo", "step_gae", "token_gae"):
+        compare(trajectories, name, "token", "step_mean", plainly=plainly, envs=envs, whitening_scope="batch")
