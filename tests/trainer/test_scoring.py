@@ -25,7 +25,11 @@ def batch():
 
 def expected(model, batch, temperature):
     with torch.no_grad():
-        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+        return whole(model, batch, temperature)
+
+
+def whole(model, batch, temperature):
+    logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
     logps = (logits / temperature).log_softmax(-1)
     chosen = logps[batch.token_row, batch.token_col - 1]
     entropy = -(chosen.exp() * chosen).sum(-1)
@@ -57,6 +61,21 @@ def test_scores_are_those_of_the_whole_logits(build, chunk, batch, monkeypatch):
     assert all(p.grad is not None for p in model.parameters())
 
 
+@pytest.mark.parametrize("chunk", [4096, 2])
+def test_entropies_are_differentiated_only_where_they_are_in_the_loss(chunk, batch, monkeypatch):
+    monkeypatch.setattr(scoring, "CHUNK", chunk)
+    model = make_model()
+    attach_scoring(model, temperature=0.7)
+    scores = score(model, batch, values=False)
+    assert not scores.entropies.requires_grad and scores.logprobs.requires_grad
+    again = score(model, batch, values=False, entropy_gradient=True)
+    assert torch.equal(again.entropies, scores.entropies) and torch.equal(again.logprobs, scores.logprobs)
+    _, entropies = whole(model, batch, 0.7)
+    (gradient,) = torch.autograd.grad(again.entropies.sum(), model.lm_head.weight)
+    (reference,) = torch.autograd.grad(entropies.sum(), model.lm_head.weight)
+    torch.testing.assert_close(gradient, reference, atol=1e-5, rtol=1e-4)
+
+
 def test_values_are_read_at_the_last_prompt_token_and_start_at_zero(batch):
     model = make_model()
     attach_scoring(model, temperature=1.0, value_head=True)
@@ -66,6 +85,20 @@ def test_values_are_read_at_the_last_prompt_token_and_start_at_zero(batch):
     values = score(model, batch, values=True).values
     hidden = model.model(input_ids=torch.tensor([[3, 5, 6, 1, 4, 7]])).last_hidden_state[0]
     torch.testing.assert_close(values[:2], model.value_head(hidden[[1, 5]]), atol=1e-5, rtol=1e-5)
+
+
+def test_values_of_tokens_are_read_where_their_logits_come_from(batch):
+    model = make_model()
+    attach_scoring(model, temperature=1.0, value_head=True)
+    torch.nn.init.normal_(model.value_head.linear.weight)
+    values = score(model, batch, values=True, level="token").values
+    assert len(values) == len(batch.token_ids) == 6
+    first = model.model(input_ids=torch.tensor([[3, 5, 6, 1, 4, 7, 8]])).last_hidden_state[0]
+    second = model.model(input_ids=torch.tensor([[9, 9, 9, 10, 11, 1]])).last_hidden_state[0]
+    expected = model.value_head(torch.cat([first[[1, 2, 5]], second[[2, 3, 4]]]))
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-5)
+    steps = score(model, batch, values=True).values
+    torch.testing.assert_close(values[[0, 2, 3]], steps, atol=1e-5, rtol=1e-5)  # a first token has the step's value
 
 
 @pytest.mark.parametrize("detach", [True, False])
