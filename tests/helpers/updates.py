@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
 from agent_r1_trainer.reward_scalers import RewardScalers
+from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
@@ -59,6 +60,14 @@ def policy_of(value_head: bool) -> torch.nn.Module:
     return policy
 
 
+@lru_cache(maxsize=1)
+def reference_of() -> torch.nn.Module:
+    """Another model, to hold the policy near."""
+    reference = make_model(seed=9)
+    attach_scoring(reference, temperature=1.0)
+    return reference
+
+
 def one_update(
     trajectories: list[Trajectory], *, noise: float = 0.2, envs: Any = None, **kwargs: Any
 ) -> tuple[float, dict[str, torch.Tensor], Experience, dict[str, float]]:
@@ -79,8 +88,9 @@ def one_update(
     policy, accelerator = policy_of(config.uses_critic), Accelerator(cpu=True)
     policy.zero_grad()
     scalers = RewardScalers(config.gamma) if config.scale_rewards else None
+    reference = Reference(policy, reference_of()) if config.beta else None
     maker = ExperienceMaker(
-        config, accelerator, policy, critic=None, reference=None, scalers=scalers, pad_id=0,
+        config, accelerator, policy, critic=None, reference=reference, scalers=scalers, pad_id=0,
         merge=config.merge_steps, envs=envs,
     )  # fmt: skip
     experience, metrics = maker.make(0, trajectories)

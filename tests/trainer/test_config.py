@@ -63,6 +63,12 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
         ({"importance_sampling_cap": 0.5}, "importance_sampling_cap"),
         ({"max_turns": 0}, "max_turns"),
         ({"micro_batch_tokens": 0}, "micro_batch_tokens"),
+        ({"generation_cache_tokens": -1}, "generation_cache_tokens"),
+        ({"critic_max_grad_norm": -1.0}, "critic_max_grad_norm"),
+        ({"entropy_coef": -0.01}, "entropy_coef"),
+        ({"eval_temperature": -0.1}, "eval_temperature"),
+        ({"advantage_kwargs": {"lambda": 0.9}}, "no option 'lambda'"),
+        ({"advantage_estimator": "gigpo", "advantage_kwargs": {"step_weight": "much"}}, "step_weight"),
     ],
 )
 def test_what_cannot_work_is_refused_with_advice(tmp_path, setting, advice):

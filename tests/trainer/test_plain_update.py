@@ -12,9 +12,9 @@ import torch
 from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.trajectory import Trajectory
 from tests.helpers.training import CueEnv
-from tests.helpers.updates import flat, make_trajectories, one_update, policy_of
+from tests.helpers.updates import flat, make_trajectories, one_update, policy_of, reference_of
 
-GAMMA, LAM, CLIP, BONUS, VALUE = 0.9, 0.8, 0.2, 0.02, 0.5
+GAMMA, LAM, CLIP, BONUS, VALUE, BETA = 0.9, 0.8, 0.2, 0.02, 0.5, 0.1
 
 
 def whitened(numbers: list[float]) -> list[float]:
@@ -32,18 +32,18 @@ def gae(rewards: list[float], values: list[float]) -> list[float]:
     return advantages[::-1]
 
 
-def token_rewards(trajectory: Trajectory) -> list[float]:
+def token_rewards(trajectory: Trajectory, earned: list[float]) -> list[float]:
     """Each step's reward at its last token, that of an empty step at the token before it."""
     rewards: list[float] = []
-    for step in trajectory.steps:
+    for step, reward in zip(trajectory.steps, earned, strict=True):
         rewards.extend([0.0] * len(step.response_ids))
         if rewards:
-            rewards[-1] += step.reward
+            rewards[-1] += reward
     return rewards
 
 
-def grpo(trajectories: list[Trajectory]) -> list[float]:
-    totals = [sum(step.reward for step in trajectory.steps) for trajectory in trajectories]
+def grpo(trajectories: list[Trajectory], earned: list[list[float]]) -> list[float]:
+    totals = list(map(sum, earned))
     result = []
     for trajectory, total in zip(trajectories, totals, strict=True):
         group = [x for x, other in zip(totals, trajectories, strict=True) if other.group == trajectory.group]
@@ -52,19 +52,37 @@ def grpo(trajectories: list[Trajectory]) -> list[float]:
     return result
 
 
-def plain(trajectories: list[Trajectory], name: str, level: str, aggregation: str, *, silence=False, factors=None):
+def plain(
+    trajectories: list[Trajectory],
+    name: str,
+    level: str,
+    aggregation: str,
+    *,
+    silence=False,
+    factors=None,
+    correction="none",
+    kl="",
+):
     """Loss and gradients, with the noise on the old log-probabilities that `one_update` adds."""
     model = policy_of(name != "grpo")
     model.zero_grad()
-    replies, values = [], []  # a tensor of log-probabilities and one of entropies a step; values of all decisions
+    # Log-probabilities, those of the reference and entropies of each step; values of all decisions; rewards.
+    replies, values, earned = [], [], []
     for trajectory in trajectories:
         of_trajectory = []
+        earned.append(trajectory.rewards)
         for step in trajectory.steps:
             hidden = model.model(input_ids=torch.tensor([step.prompt_ids + step.response_ids])).last_hidden_state[0]
             places = hidden[len(step.prompt_ids) - 1 :][: max(len(step.response_ids), 1)]
             logps = model.lm_head(places[: len(step.response_ids)]).log_softmax(-1)
             chosen = logps.gather(-1, torch.tensor(step.response_ids, dtype=torch.int64)[:, None]).squeeze(-1)
-            replies.append((chosen, -(logps.exp() * logps).sum(-1)))
+            with torch.no_grad():
+                ids = torch.tensor([step.prompt_ids + step.response_ids])
+                logits = reference_of()(input_ids=ids).logits[0, len(step.prompt_ids) - 1 : -1]
+            held = logits.log_softmax(-1)[torch.arange(len(step.response_ids)), step.response_ids]
+            replies.append((chosen, held, -(logps.exp() * logps).sum(-1)))
+            if kl == "k1":
+                earned[-1][step.turn] -= BETA * float((chosen - held).detach().sum())
             if name != "grpo":
                 places = places[: len(step.response_ids)] if name == "token_gae" else places[:1]
                 of_trajectory.append(places @ model.value_head.linear.weight[0] + model.value_head.linear.bias)
@@ -72,11 +90,11 @@ def plain(trajectories: list[Trajectory], name: str, level: str, aggregation: st
 
     steps = [(trajectory, step) for trajectory in trajectories for step in trajectory.steps]
     if name == "grpo":
-        per_token = [a for t, a in zip(trajectories, grpo(trajectories), strict=True)
+        per_token = [a for t, a in zip(trajectories, grpo(trajectories, earned), strict=True)
                      for s in t.steps for _ in s.response_ids]  # fmt: skip
         value_loss = torch.zeros(())
     else:
-        rewards = [token_rewards(t) if name == "token_gae" else t.rewards for t in trajectories]
+        rewards = [token_rewards(t, e) if name == "token_gae" else e for t, e in zip(trajectories, earned, strict=True)]
         raw = [gae(r, v.tolist()) for r, v in zip(rewards, values, strict=True)]
         advantages = whitened([a for row in raw for a in row])
         returns = torch.tensor([a for row in raw for a in row]) + torch.cat(values).detach()
@@ -94,7 +112,7 @@ def plain(trajectories: list[Trajectory], name: str, level: str, aggregation: st
     tokens = sum(len(s.response_ids) for (_, s), c in zip(steps, counted, strict=True) if c)
     noise = 0.2 * torch.randn(sum(len(s.response_ids) for _, s in steps), generator=torch.Generator().manual_seed(1))
     policy_loss, at = torch.zeros(()), 0
-    for (trajectory, step), (logps, entropies), count in zip(steps, replies, counted, strict=True):
+    for (trajectory, step), (logps, held, entropies), count in zip(steps, replies, counted, strict=True):
         window = slice(at, at + len(step.response_ids))
         at = window.stop
         if not count:
@@ -105,12 +123,20 @@ def plain(trajectories: list[Trajectory], name: str, level: str, aggregation: st
             "trajectory_mean": 1 / (episodes * spans[id(trajectory)]),
             "trajectory_sum": 1 / episodes,
         }[aggregation] * (factors or {}).get(trajectory.env, 1.0)
-        z = logps - (logps.detach() + noise[window])
+        old = logps.detach() + noise[window]
+        z = logps - old
         if level == "sequence":
             z = z.mean().detach() + logps - logps.detach()
         advantage = torch.tensor(per_token[window])
         surrogate = -torch.minimum(z.exp() * advantage, z.exp().clamp(1 - CLIP, 1 + CLIP) * advantage)
-        policy_loss = policy_loss + weight * (surrogate - BONUS * entropies).mean()
+        if correction != "none":
+            known = step.logprobs if step.logprobs is not None else [math.nan] * len(step.response_ids)
+            difference = (old - torch.tensor(known)).nan_to_num(0.0, 0.0, 0.0)
+            difference = difference.sum() if correction == "sequence" else difference
+            surrogate = surrogate * difference.exp().clamp(max=2.0)
+        d = logps - held
+        penalty = {"": 0.0 * d, "k1": 0.0 * d, "k2": d**2 / 2, "k3": (-d).exp() - 1 + d}[kl]
+        policy_loss = policy_loss + weight * (surrogate + BETA * penalty - BONUS * entropies).mean()
     loss = policy_loss + VALUE * value_loss
     loss.backward()
     return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
@@ -157,3 +183,30 @@ def test_a_loss_weight_multiplies_an_environment_and_leaves_the_denominators():
     plainly = {"factors": {"a": 3.0, "b": 0.5}}
     for name in ("grpo", "step_gae", "token_gae"):
         compare(trajectories, name, "token", "step_mean", plainly=plainly, envs=envs, whitening_scope="batch")
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
+def test_a_kl_enters_the_loss_of_a_token_or_the_reward_of_a_step(name):
+    trajectories = make_trajectories(seed=6, groups=2)
+    for kl in ("k1", "k2", "k3"):
+        where = "reward" if kl == "k1" else "loss"
+        _, metrics = compare(
+            trajectories, name, "token", "token_mean", beta=BETA, kl_estimator=kl, kl_in=where, plainly={"kl": kl}
+        )
+        assert ("kl_penalty" in metrics) == (kl == "k1") and metrics["kl"] > 0
+
+
+@pytest.mark.parametrize("correction", ["token", "sequence"])
+def test_importance_weights_are_truncated_and_missing_ones_are_one_and_counted(correction):
+    trajectories = make_trajectories(seed=8, groups=2)
+    steps = [step for trajectory in trajectories for step in trajectory.steps if step.response_ids]
+    steps[0].logprobs = None
+    steps[1].logprobs[0] = math.nan
+    steps[2].logprobs[-1] = math.inf
+    missing = len(steps[0].response_ids) + 2
+    settings = {"importance_sampling_correction": correction, "plainly": {"correction": correction}}
+    _, metrics = compare(trajectories, "step_gae", "token", "token_mean", **settings)
+    share = missing / sum(len(step.response_ids) for step in steps)
+    assert metrics["importance/missing"] == pytest.approx(share, rel=1e-5)
+    assert metrics["sampling/missing_ratio"] == pytest.approx(share, rel=1e-5)
+    assert 0.0 < metrics["importance/mean"] < 2.0
