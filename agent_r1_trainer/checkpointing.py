@@ -1,8 +1,8 @@
 """What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
 
 Beside them lie the value head or the separate critic with its optimizer, the reward scaler, the metrics since the last
-log, running totals, and how the model was shown its context. The tasks need nothing: their order follows from the seed
-and the step.
+log, running totals, the state of a curriculum, and how the model was shown its context. Without a curriculum the tasks
+need nothing: their order follows from the seed and the step.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from agent_r1_trainer.critic import SeparateCritic, load_trainable, save_trainab
 from agent_r1_trainer.metrics import MetricStore
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.task_sampler import TaskSampler
 from agent_r1_trainer.update import Updater
 
 __all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
@@ -38,6 +39,7 @@ class CheckpointedTrainer(BaseTrainer):
     args: StepPOConfig
     critic: SeparateCritic | None
     scaler: credit.RewardScaler | None
+    task_sampler: TaskSampler
     _boundary: BoundaryCallback
     _store: MetricStore
     _totals: dict[str, float]
@@ -99,6 +101,7 @@ class CheckpointedTrainer(BaseTrainer):
         state = {
             "updates_per_rollout": self.args.updates_per_rollout,
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "task_sampler": self.task_sampler.state_dict(),
             "metrics": self._store.state_dict(),
             "totals": self._totals,
             "skipped": [self._updater.skipped, self._updater.skipped_in_row],
@@ -125,6 +128,8 @@ class CheckpointedTrainer(BaseTrainer):
             self.critic.load(Path(checkpoint))
         if self.scaler is not None and state["scaler"] is not None:
             self.scaler.load_state_dict(state["scaler"])
+        if state.get("task_sampler"):
+            self.task_sampler.load_state_dict(state["task_sampler"])
         self._store.load_state_dict(state["metrics"])
         self._totals.update(state["totals"])
         assert self._updater is not None
