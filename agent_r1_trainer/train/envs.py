@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from agent_r1_trainer.train.types import check_types
+
 __all__ = ["read_envs"]
 
 
@@ -32,6 +34,7 @@ def read_envs(values: Any, source: str) -> dict[str, dict[str, Any]]:
         for key in entry:
             if key not in fields:
                 raise ValueError(f"{where}: there is no setting {key!r}; there are {', '.join(fields)}")
+        check_types({key: value for key, value in entry.items() if key != "env"}, MixtureEntry, where)
         try:
             MixtureEntry(**entry)
         except (TypeError, ValueError) as error:

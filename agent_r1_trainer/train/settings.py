@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from agent_r1_trainer.train.envs import read_envs
+from agent_r1_trainer.train.types import check_types
 
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 
@@ -101,6 +102,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     missing = [name for name in needed if not isinstance(values.get(name), str)]
     if missing:
         raise ValueError(f"{source}: {' and '.join(missing)} must be given, as a string")
+    for cls in (TrainSettings, StepPOConfig):
+        check_types(values, cls, source)
     mine = {name: value for name, value in values.items() if name in own}
     if "envs" in mine:
         if "env" in mine:
@@ -115,6 +118,7 @@ def _exam(values: Any, source: str) -> ExamSettings:
     if not isinstance(values, dict):
         raise ValueError(f"{source}: exam must hold settings of its own, got {values!r}")
     _refuse_unknown(values, {f.name for f in dataclasses.fields(ExamSettings)}, f"{source}: exam")
+    check_types(values, ExamSettings, f"{source}: exam")
     return ExamSettings(**values)
 
 
