@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ __all__ = [
     "derived_keys",
     "disable_dropout_in_model",
     "generation_model",
+    "name_base_model",
     "is_peft_model",
     "logits_postprocess",
     "new_cache",
@@ -62,6 +64,17 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
 def derived_keys(model: nn.Module) -> set[str]:
     """Names in a state dict that no checkpoint holds because they are tied to others."""
     return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
+
+
+def name_base_model(card: Path) -> None:
+    """Mend the model card of TRL, which calls a base model without a name on the hub "None", with a link to it.
+
+    Args:
+        card: The card's file.
+    """
+    text = card.read_text(encoding="utf-8")
+    nameless = "a fine-tuned version of [None](https://huggingface.co/None)"
+    card.write_text(text.replace(nameless, "a fine-tuned version of a local model"), encoding="utf-8")
 
 
 def recompute_activations(module: nn.Module) -> None:

@@ -1,8 +1,8 @@
 """What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
 
 Beside them lie the value head or the separate critic with its optimizer, the reward scaler, the metrics since the last
-log, running totals, and how the model was shown its context. The tasks need nothing: their order follows from the seed
-and the step.
+log, running totals, the state of a curriculum, and how the model was shown its context. Without a curriculum the tasks
+need nothing: their order follows from the seed and the step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model
+from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, name_base_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.critic import (
@@ -30,6 +30,7 @@ from agent_r1_trainer.models import Models
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.task_sampler import TaskSampler
 from agent_r1_trainer.update import Updater
 
 __all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
@@ -44,6 +45,7 @@ class CheckpointedTrainer(BaseTrainer):
     args: StepPOConfig
     critic: SeparateCritic | None
     scalers: RewardScalers | None
+    task_sampler: TaskSampler
     _models: Models
     _boundary: BoundaryCallback
     _store: MetricStore
@@ -61,6 +63,12 @@ class CheckpointedTrainer(BaseTrainer):
             return
         self.create_model_card(model_name=Path(self.args.output_dir).name)
         super()._save_checkpoint(model, trial)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write the model card; see `trl`. A base model without a name is a local one."""
+        super().create_model_card(*args, **kwargs)
+        if self.is_world_process_zero():
+            name_base_model(Path(self.args.output_dir) / "README.md")
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save the policy as any program can load it, and beside it the critic and the context's settings."""
@@ -110,6 +118,7 @@ class CheckpointedTrainer(BaseTrainer):
         state = {
             "updates_per_rollout": self.args.updates_per_rollout,
             "scalers": None if self.scalers is None else self.scalers.state_dict(),
+            "task_sampler": self.task_sampler.state_dict(),
             "metrics": self._store.state_dict(),
             "totals": self._totals,
             "skipped": [self._updater.skipped, self._updater.skipped_in_row],
@@ -136,6 +145,8 @@ class CheckpointedTrainer(BaseTrainer):
             self.critic.load(Path(checkpoint))
         if self.scalers is not None and state["scalers"] is not None:
             self.scalers.load_state_dict(state["scalers"])
+        if state.get("task_sampler"):
+            self.task_sampler.load_state_dict(state["task_sampler"])
         self._store.load_state_dict(state["metrics"])
         self._totals.update(state["totals"])
         assert self._updater is not None

@@ -37,7 +37,7 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
             rows.append(
                 {
                     "step": step,
-                    "task_id": trajectory.task_id,
+                    "task_id": f"{trajectory.env}/{trajectory.task_id}" if trajectory.env else trajectory.task_id,
                     "sample": trajectory.sample,
                     "turn": turn,
                     "prompt": tokenizer.decode(item.prompt_ids[repeated:]),

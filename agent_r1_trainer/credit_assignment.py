@@ -59,7 +59,7 @@ class CreditAssigner:
         """
         names = list(dict.fromkeys(fact.env for fact in facts))
         rewards, scales = self._scaled_rewards(facts, penalties, names)
-        metrics = {f"reward_scale/{name}" if name else "reward_scale": scale for name, scale in scales.items()}
+        metrics = {f"{name}/reward_scale" if name else "reward_scale": scale for name, scale in scales.items()}
         batch = self._batch(facts, rewards, values, finals)
         advantages, returns = np.zeros_like(values), np.zeros_like(values)
         parts = [np.array([fact.env == name for fact in facts]) for name in names] if self._apart else []

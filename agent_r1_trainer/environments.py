@@ -8,13 +8,15 @@ from typing import Any, Literal
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Text
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import TimeLimit
 
 __all__ = ["EnvArgument", "EnvFactory", "Recipe", "panel_ids"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "native", "none"]
+
+_NOT_TEXT = (Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Tuple)
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,18 @@ class EnvFactory:
         return getattr(self.source, "__name__", type(self.source).__name__)
 
     def __call__(self) -> gymnasium.Env:
-        """Build one environment."""
+        """Build one environment.
+
+        Raises:
+            TypeError: It does not take text as its action.
+        """
         env = self._build()
+        actions = getattr(env, "action_space", None)
+        if isinstance(actions, _NOT_TEXT):
+            raise TypeError(
+                f"{self.name} cannot be played by a language model, whose action is a string: its action_space is "
+                f"{actions}. Wrap it so that it reads text as an action and shows text as an observation"
+            )
         if isinstance(env.observation_space, Text) and self.recipe != "none":
             env = _apply_recipe(env, self.recipe)
         return env

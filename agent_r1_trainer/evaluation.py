@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,38 +16,35 @@ from accelerate import Accelerator
 from agent_r1_trainer.distributed import gather_items, own_share
 from agent_r1_trainer.flows import AgentFlowBase, Assignment
 from agent_r1_trainer.generation import Generator, SamplingParams
-from agent_r1_trainer.metrics import episode_metrics, summarize
+from agent_r1_trainer.metrics import EpisodeSummary, by_environment, episode_metrics, summarize
+from agent_r1_trainer.pass_at_k import pass_metrics
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["Evaluator", "forked_rng"]
+__all__ = ["Evaluator", "evaluation_metrics", "forked_rng"]
+
+_MACRO = ("success", "score", "reward")
+_GREEDY = (*_MACRO, "turns/mean")
 
 
 class Evaluator:
     """Runs the same held-out episodes at every call: same tasks, same seeds, so that only the policy differs.
 
     Args:
-        flow: Runs the episodes.
+        flow: Runs the episodes; all its environments are evaluated on.
         accelerator: Divides them among the ranks.
-        num_tasks: Size of the panel, None without one.
-        episodes: How many of its tasks, from the first on; None takes all (100 seeds without a panel).
+        episodes: How many tasks of each panel, from the first on; None takes all (100 seeds without a panel).
         seed: Seed of the run.
+        samples: Episodes of each task; greedy ones are run once.
     """
 
     def __init__(
-        self, flow: AgentFlowBase, accelerator: Accelerator, *, num_tasks: int | None, episodes: int | None, seed: int
+        self, flow: AgentFlowBase, accelerator: Accelerator, *, episodes: int | None, seed: int, samples: int = 1
     ) -> None:
-        count = episodes or num_tasks or 100
-        if num_tasks is not None:
-            count = min(count, num_tasks)
-        self.assignments = [
-            Assignment(
-                task=None if num_tasks is None else index, seed=derive_seed(seed, "evaluation", index), group=index
-            )
-            for index in range(count)
-        ]
+        self.assignments = _assignments(flow.panels, episodes, seed, samples)
         self._flow = flow
         self._accelerator = accelerator
+        self._samples = samples
 
     def run(
         self, generator: Generator, sampling: SamplingParams, *, greedy: bool = False, policy_version: int = 0
@@ -62,24 +60,73 @@ class Evaluator:
         Returns:
             Metrics without a prefix, equal on all ranks, and this rank's sampled trajectories.
         """
+        started = time.perf_counter()
         with forked_rng():
-            metrics, trajectories = self._pass(generator, sampling, policy_version)
+            trajectories = self._pass(self.assignments, generator, sampling, policy_version)
+            metrics = evaluation_metrics(self._summaries(trajectories), self._samples)
+            metrics["runtime"] = time.perf_counter() - started
             if greedy:
-                most_likely, _ = self._pass(generator, replace(sampling, temperature=0.0), policy_version)
-                metrics.update(
-                    {f"greedy_{name}": most_likely[name] for name in ("success", "score", "reward", "turns/mean")}
-                )
+                once = [assignment for assignment in self.assignments if assignment.sample == 0]
+                likely = self._pass(once, generator, replace(sampling, temperature=0.0), policy_version)
+                metrics.update(evaluation_metrics(self._summaries(likely), 1, only=_GREEDY, prefix="greedy_"))
         return metrics, trajectories
 
     def _pass(
-        self, generator: Generator, sampling: SamplingParams, policy_version: int
-    ) -> tuple[dict[str, float], list[Trajectory]]:
-        started = time.perf_counter()
-        mine = own_share(self._accelerator, self.assignments)
-        trajectories = self._flow.run(mine, generator, sampling, policy_version=policy_version)
-        metrics = episode_metrics(gather_items(self._accelerator, [summarize(t) for t in trajectories]))
-        metrics["runtime"] = time.perf_counter() - started
-        return metrics, trajectories
+        self, assignments: Sequence[Assignment], generator: Generator, sampling: SamplingParams, policy_version: int
+    ) -> list[Trajectory]:
+        mine = own_share(self._accelerator, assignments)
+        return self._flow.run(mine, generator, sampling, policy_version=policy_version)
+
+    def _summaries(self, trajectories: Sequence[Trajectory]) -> list[EpisodeSummary]:
+        return gather_items(self._accelerator, [summarize(trajectory) for trajectory in trajectories])
+
+
+def _assignments(panels: Mapping[str, int | None], episodes: int | None, seed: int, samples: int) -> list[Assignment]:
+    tasks: list[tuple[str, int, bool]] = []
+    for env, size in panels.items():
+        count = min(episodes or size, size) if size is not None else episodes or 100
+        tasks += [(env, index, size is not None) for index in range(count)]
+    return [
+        Assignment(
+            task=index if has_panel else None,
+            seed=derive_seed(seed, "evaluation", index, *([env] if env else [])),
+            group=group,
+            sample=sample,
+            env=env,
+        )
+        for group, (env, index, has_panel) in enumerate(tasks)
+        for sample in range(samples)
+    ]
+
+
+def evaluation_metrics(
+    episodes: Sequence[EpisodeSummary], samples: int = 1, *, only: Sequence[str] | None = None, prefix: str = ""
+) -> dict[str, float]:
+    """Metrics of an evaluation: overall, and in a mixture of each environment as `<name>_<metric>`.
+
+    Overall success, score, reward and pass@k are means over the environments, each counting alike however many tasks it
+    has; everything else is over all episodes.
+
+    Args:
+        episodes: Of all processes.
+        samples: Episodes of each task.
+        only: Names of the metrics to report; None reports all.
+        prefix: Put before the name of each metric, after that of the environment.
+    """
+    parts = {
+        name: {**episode_metrics(part), **pass_metrics(part, samples)}
+        for name, part in by_environment(episodes).items()
+    }
+    overall = episode_metrics(episodes)
+    for metric in (*_MACRO, *pass_metrics([], samples)):
+        overall[metric] = math.fsum(part[metric] for part in parts.values()) / max(len(parts), 1)
+    reported = {"": overall, **{f"{name}_": part for name, part in parts.items() if name}}
+    return {
+        f"{name}{prefix}{metric}": value
+        for name, metrics in reported.items()
+        for metric, value in metrics.items()
+        if only is None or metric in only
+    }
 
 
 @contextmanager

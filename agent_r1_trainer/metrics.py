@@ -12,7 +12,7 @@ import numpy as np
 
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 
-__all__ = ["EpisodeSummary", "MetricStore", "episode_metrics", "summarize"]
+__all__ = ["EpisodeSummary", "MetricStore", "by_environment", "episode_metrics", "mixture_metrics", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class EpisodeSummary:
         invalid: Replies that the environment called invalid.
         tokens: Tokens of the longest prompt and its reply.
         reward_info: Components of the score.
+        env: Name of its environment in a mixture.
+        group: Number of its task within the batch.
     """
 
     reward: float
@@ -42,6 +44,8 @@ class EpisodeSummary:
     invalid: int
     tokens: int
     reward_info: dict[str, float]
+    env: str = ""
+    group: int = 0
 
 
 def summarize(trajectory: Trajectory) -> EpisodeSummary:
@@ -58,6 +62,8 @@ def summarize(trajectory: Trajectory) -> EpisodeSummary:
         invalid=sum(step.invalid for step in steps),
         tokens=max((len(step.prompt_ids) + len(step.response_ids) for step in steps), default=0),
         reward_info=trajectory.reward_info,
+        env=trajectory.env,
+        group=trajectory.group,
     )
 
 
@@ -93,6 +99,21 @@ def episode_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
     for name in names:
         values = [episode.reward_info[name] for episode in kept if name in episode.reward_info]
         metrics[f"reward_info/{name}"] = _mean(values)
+    return metrics
+
+
+def by_environment(episodes: Sequence[EpisodeSummary]) -> dict[str, list[EpisodeSummary]]:
+    """The episodes of each environment, names in order."""
+    names = sorted({episode.env for episode in episodes})
+    return {name: [episode for episode in episodes if episode.env == name] for name in names}
+
+
+def mixture_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
+    """Metrics of all episodes together, and in a mixture those of each environment as `<name>/<metric>`."""
+    metrics = episode_metrics(episodes)
+    for name, part in by_environment(episodes).items():
+        if name:
+            metrics.update({f"{name}/{metric}": value for metric, value in episode_metrics(part).items()})
     return metrics
 
 

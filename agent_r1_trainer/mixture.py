@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_r1_trainer.environments import EnvArgument, Recipe
 
-__all__ = ["MixtureEntry"]
+__all__ = ["EnvironmentsArgument", "MixtureEntry", "mixture_entries"]
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,46 @@ class MixtureEntry:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if not self.reward_scale > 0:
             raise ValueError(f"reward_scale must be positive, got {self.reward_scale}")
+
+
+EnvironmentsArgument = EnvArgument | Mapping[str, MixtureEntry | EnvArgument]
+"""One environment, or several by name."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# With these as a name, `<name>/<metric>` or `eval_<name>_<metric>` would read as a metric of the whole run.
+_RESERVED = frozenset(
+    "clip_ratio completions eval grad_norm greedy log_ratio loss reward reward_info sampling stop time tokens turns "
+    "value".split()
+)
+
+
+def mixture_entries(
+    env: EnvironmentsArgument, kwargs: Mapping[str, Any] | None = None, eval_kwargs: Mapping[str, Any] | None = None
+) -> dict[str, MixtureEntry]:
+    """The environments of a run by name; a single one has the empty name.
+
+    Args:
+        env: One environment, or several by name.
+        kwargs: Arguments of a single environment's constructor.
+        eval_kwargs: The same for evaluation, None for no evaluation.
+
+    Raises:
+        ValueError: A mixture without environments or without a positive weight, a name that makes no good name of a
+            metric, or arguments that would belong to no environment.
+    """
+    if not isinstance(env, Mapping):
+        return {"": MixtureEntry(env, kwargs=kwargs or {}, eval_kwargs=eval_kwargs)}
+    if kwargs or eval_kwargs is not None:
+        raise ValueError(
+            "env_kwargs and eval_env_kwargs have no meaning in a mixture: set kwargs and eval_kwargs of each entry"
+        )
+    for name in env:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
+            raise ValueError(
+                f"{name!r} cannot name an environment of a mixture, since it begins the names of its metrics: take "
+                f"letters, digits, '_', '-' and '.', and none of {', '.join(sorted(_RESERVED))}"
+            )
+    entries = {name: e if isinstance(e, MixtureEntry) else MixtureEntry(e) for name, e in env.items()}
+    if not any(entry.weight > 0 for entry in entries.values()):
+        raise ValueError(f"a mixture needs an environment with a positive weight, got {list(entries) or 'none at all'}")
+    return entries

@@ -16,21 +16,22 @@ from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.distributed import gather_items, own_share
-from agent_r1_trainer.environments import EnvArgument
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
-from agent_r1_trainer.flow_setup import env_flow
+from agent_r1_trainer.flow_setup import set_up_flows
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.generation import SamplingParams
-from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
+from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
+from agent_r1_trainer.mixture import EnvironmentsArgument
 from agent_r1_trainer.models import build_models, stop_token_ids
 from agent_r1_trainer.reporting import ReportingTrainer
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.step_numbers import StepNumbers, only
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.task_cursor import TaskCursor
+from agent_r1_trainer.task_sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
+from agent_r1_trainer.task_sampler_setup import make_task_sampler
 from agent_r1_trainer.update import Updater
 
 __all__ = ["StepPOTrainer"]
@@ -53,12 +54,14 @@ class StepPOTrainer(ReportingTrainer):
     Args:
         model: Name or path, or a causal language model, possibly with PEFT adapters.
         args: The settings.
-        env: A registered id, an `EnvSpec`, or a function that returns a new environment at every call.
-        eval_env: The same for evaluation. None uses `env` with `args.eval_env_kwargs` if those are given, else there is
-            no evaluation.
+        env: A registered id, an `EnvSpec`, or a function that returns a new environment at every call; or a mapping of
+            names to these or to `MixtureEntry`, which makes a mixture.
+        eval_env: The same for evaluation. None uses `env` with `args.eval_env_kwargs` if those are given, of a mixture
+            the entries with `eval_kwargs`; else there is no evaluation.
         processing_class: Tokenizer; None loads the model's.
         flow: Runs the episodes instead of `AgentEnvLoop` over `env`.
         eval_flow: The same for evaluation.
+        task_sampler: Chooses the tasks of every rollout, instead of `args.task_sampler`; see `TaskSampler`.
         callbacks: Callbacks of transformers.
         optimizers: Optimizer and schedule of the policy (and its value head); None makes them from `args`.
         peft_config: Adapters to train instead of the weights.
@@ -81,37 +84,31 @@ class StepPOTrainer(ReportingTrainer):
         self,
         model: str | nn.Module,
         args: StepPOConfig | None = None,
-        env: EnvArgument | None = None,
-        eval_env: EnvArgument | None = None,
+        env: EnvironmentsArgument | None = None,
+        eval_env: EnvironmentsArgument | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
         *,
         flow: AgentFlowBase | None = None,
         eval_flow: AgentFlowBase | None = None,
+        task_sampler: TaskSampler | None = None,
         callbacks: list[TrainerCallback] | None = None,
         optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None] = (None, None),
         peft_config: Any | None = None,
     ) -> None:
         args = StepPOConfig("steppo") if args is None else args
         models = build_models(model, args, processing_class, peft_config)
-        self.flow = flow or env_flow(args, models, env, args.env_kwargs)
-        self.eval_flow = eval_flow
-        if eval_flow is None and (eval_env is not None or args.eval_env_kwargs is not None):
-            self.eval_flow = env_flow(args, models, env if eval_env is None else eval_env, args.eval_env_kwargs)
-        if self.eval_flow is None and args.eval_strategy != "no":
-            raise ValueError(
-                f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set "
-                "eval_env_kwargs (for example {'split': 'validation'})"
-            )
-        self.cursor = TaskCursor(
-            self.flow.num_tasks, seed=args.seed, groups=args.groups_per_rollout, samples=args.num_generations
-        )
-        if self.cursor.rollouts_per_epoch is None and args.max_steps <= 0:
-            raise ValueError("the environment has no panel of tasks, so there are no epochs to count: set max_steps")
+        setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
+        self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
+        self.panels = self.flow.panels
+        self.task_sampler = make_task_sampler(args, self.panels, setup.weights(), task_sampler)
+        epoch = rollouts_per_epoch(self.panels, args.groups_per_rollout)
+        if epoch is None and args.max_steps <= 0:
+            raise ValueError("an environment has no panel of tasks, so there are no epochs to count: set max_steps")
         super().__init__(
             model=models.policy,
             args=args,
             data_collator=only,
-            train_dataset=StepNumbers((self.cursor.rollouts_per_epoch or 1) * args.updates_per_rollout),
+            train_dataset=StepNumbers((epoch or 1) * args.updates_per_rollout),
             eval_dataset=None if self.eval_flow is None else StepNumbers(1),
             processing_class=models.tokenizer,
             callbacks=callbacks,
@@ -146,9 +143,9 @@ class StepPOTrainer(ReportingTrainer):
             else Evaluator(
                 self.eval_flow,
                 self.accelerator,
-                num_tasks=self.eval_flow.num_tasks,
                 episodes=args.eval_episodes,
                 seed=args.seed,
+                samples=args.eval_num_generations,
             )
         )
 
@@ -204,6 +201,7 @@ class StepPOTrainer(ReportingTrainer):
             scalers=self.scalers,
             pad_id=self.processing_class.pad_token_id,
             merge=self._models.merge,
+            envs=self.entries,
         )
         return scheduler
 
@@ -283,15 +281,27 @@ class StepPOTrainer(ReportingTrainer):
     def _collect(self, rollout: int) -> Experience:
         """Run a rollout and make it into experience."""
         assert self._maker is not None
-        assignments = own_share(self.accelerator, self.cursor.assignments(rollout))
+        tasks = self.task_sampler.assignments(rollout)
+        assignments = group_assignments(
+            tasks,
+            rollout=rollout,
+            panels=self.panels,
+            groups=self.args.groups_per_rollout,
+            samples=self.args.num_generations,
+            seed=self.args.seed,
+        )
         started = time.perf_counter()
         with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
             trajectories = self.flow.run(
-                assignments, self._generator(policy), self.sampling, policy_version=self.state.global_step
+                own_share(self.accelerator, assignments),
+                self._generator(policy),
+                self.sampling,
+                policy_version=self.state.global_step,
             )
         collected = time.perf_counter()
         episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
-        metrics = episode_metrics(episodes)
+        self.task_sampler.observe(rollout, group_results(tasks, episodes))
+        metrics = mixture_metrics(episodes)
         experience, more = self._maker.make(rollout, trajectories)
         metrics.update(more)
         if all(episode.masked for episode in episodes):

@@ -1,68 +1,79 @@
-"""Which tasks a rollout works on: a pure function of the seed and the number of the rollout."""
+"""The tasks of a run without a curriculum: a pure function of the seed and the number of the rollout."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
-from agent_r1_trainer.flows.base import Assignment
+from agent_r1_trainer.allocation import allocate
 from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_sampler import GroupResult
 
 __all__ = ["TaskCursor"]
 
 
 class TaskCursor:
-    """Walks through a panel of tasks epoch after epoch, each epoch in an order of its own.
+    """Walks through the panels of tasks epoch after epoch, each epoch in an order of its own.
 
-    Nothing is remembered: the order of an epoch follows from `(seed, epoch)` and the position from the number of the
-    rollout, so a resumed run needs no state and cannot replay an old epoch's order.
+    Each environment of a mixture has its own epochs: it gets its share of every rollout's tasks and goes on in its
+    panel where the last rollout stopped. Nothing is remembered: the order of an epoch follows from `(seed, epoch)` and
+    the position from the number of the rollout, so a resumed run needs no state and cannot replay an old epoch's order.
 
     Args:
-        num_tasks: Size of the panel; None if the environment has none and tasks differ by their seeds only.
-        seed: Seed of the run.
+        panels: Size of each environment's panel; None if it has none and tasks differ by their seeds only.
         groups: Different tasks in a rollout.
-        samples: Episodes of each.
+        seed: Seed of the run.
+        weights: Share of each environment, relative to the others; None makes them equal.
     """
 
-    def __init__(self, num_tasks: int | None, *, seed: int, groups: int, samples: int = 1) -> None:
-        if num_tasks is not None and num_tasks < 1:
-            raise ValueError("the environment's panel of tasks is empty")
-        self.num_tasks = num_tasks
-        self.seed = seed
-        self.groups = groups
-        self.samples = samples
+    def __init__(
+        self, panels: Mapping[str, int | None], *, groups: int, seed: int, weights: Mapping[str, float] | None = None
+    ) -> None:
+        self._panels = dict(panels)
+        self._groups = groups
+        self._seed = seed
+        self._weights = {name: 1.0 if weights is None else weights[name] for name in panels}
+        self._orders: dict[str, tuple[int, np.ndarray]] = {}
 
-    @property
-    def rollouts_per_epoch(self) -> int | None:
-        """Whole rollouts in one pass over the panel, at least 1; None without a panel."""
-        return None if self.num_tasks is None else max(1, self.num_tasks // self.groups)
+    def order(self, epoch: int, env: str = "") -> np.ndarray:
+        """Positions of an environment's tasks in the order of an epoch, int64 [size of the panel].
 
-    def order(self, epoch: int) -> np.ndarray:
-        """Positions of the tasks in the order of an epoch, int64 [num_tasks]."""
-        if self.num_tasks is None:
+        Raises:
+            ValueError: The environment has no panel.
+        """
+        size = self._panels[env]
+        if size is None:
             raise ValueError("there is no panel to order")
-        return np.random.default_rng([self.seed, epoch]).permutation(self.num_tasks)
+        parts = [self._seed, epoch, derive_seed(env)] if env else [self._seed, epoch]
+        return np.random.default_rng(parts).permutation(size)
 
-    def assignments(self, rollout: int) -> list[Assignment]:
-        """The episodes of a rollout, all processes together, group after group.
+    def assignments(self, rollout: int) -> list[tuple[str, int | None]]:
+        """Environment and task of each group of a rollout.
 
         The epochs follow one another without a gap: a rollout may end one and begin the next.
         """
-        tasks = self._tasks(rollout)
         return [
-            Assignment(task=task, seed=derive_seed(self.seed, "rollout", rollout, group), group=group, sample=sample)
-            for group, task in enumerate(tasks)
-            for sample in range(self.samples)
+            (env, self._task(env, position))
+            for env, position in allocate(self._weights, rollout * self._groups, self._groups)
         ]
 
-    def _tasks(self, rollout: int) -> list[int | None]:
-        if self.num_tasks is None:
-            return [None] * self.groups
-        first = rollout * self.groups
-        orders: dict[int, np.ndarray] = {}
-        tasks: list[int | None] = []
-        for position in range(first, first + self.groups):
-            epoch, offset = divmod(position, self.num_tasks)
-            if epoch not in orders:
-                orders[epoch] = self.order(epoch)
-            tasks.append(int(orders[epoch][offset]))
-        return tasks
+    def observe(self, rollout: int, results: Sequence[GroupResult]) -> None:
+        """Nothing depends on results."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """There is no state."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """There is no state."""
+
+    def _task(self, env: str, position: int) -> int | None:
+        size = self._panels[env]
+        if size is None:
+            return None
+        epoch, offset = divmod(position, size)
+        if self._orders.get(env, (-1,))[0] != epoch:
+            self._orders[env] = (epoch, self.order(epoch, env))
+        return int(self._orders[env][1][offset])

@@ -28,6 +28,7 @@ class ExamResult:
         success: Share of solved tasks with its 95 % interval.
         turns: Mean number of turns.
         invalid_rate: Share of invalid actions.
+        env: Name of the environment in a mixture, whose environments are examined one by one.
     """
 
     policy: str
@@ -37,6 +38,7 @@ class ExamResult:
     success: Estimate
     turns: float
     invalid_rate: float
+    env: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for the report."""
@@ -50,7 +52,9 @@ class ExamResult:
 
 
 class Exam:
-    """Held-out tasks in the environment of the exam, with the flow, the prompts and the sampling of training.
+    """Held-out tasks in the environments of the exam, with the flow, the prompts and the sampling of training.
+
+    Those of a mixture are played with their arguments for evaluation, those of the exam on top.
 
     Args:
         trainer: Its policy is examined, as it is at the time.
@@ -59,31 +63,26 @@ class Exam:
     """
 
     def __init__(self, trainer: StepPOTrainer, settings: TrainSettings, exam: ExamSettings) -> None:
-        from agent_r1_trainer.environments import EnvFactory
         from agent_r1_trainer.evaluation import Evaluator
-        from agent_r1_trainer.flows import AgentEnvLoop
-        from agent_r1_trainer.models import prompt_limit
+        from agent_r1_trainer.flow_setup import make_loop
+        from agent_r1_trainer.mixture import MixtureEntry
 
-        args = trainer.args
-        flow = AgentEnvLoop(
-            EnvFactory(exam.env or settings.env, exam.env_kwargs, recipe=args.recipe, max_turns=args.max_turns),
-            trainer.processing_class,
-            max_prompt_length=prompt_limit(trainer.model, args),
-            concurrency=args.rollout_concurrency,
-            history_thinking=args.history_thinking,
-            chat_template_kwargs=args.chat_template_kwargs,  # type: ignore[arg-type]
-        )
+        entries = {"": MixtureEntry(exam.env or settings.env, kwargs=exam.env_kwargs)}
+        if settings.envs and not exam.env:
+            entries = {
+                name: replace(entry, kwargs={**(entry.eval_kwargs or entry.kwargs), **exam.env_kwargs})
+                for name, entry in trainer.entries.items()
+            }
+        flow = make_loop(trainer.args, trainer.model, trainer.processing_class, entries)
         self._trainer = trainer
-        self._evaluator = Evaluator(
-            flow, trainer.accelerator, num_tasks=flow.num_tasks, episodes=exam.episodes, seed=exam.seed
-        )
+        self._evaluator = Evaluator(flow, trainer.accelerator, episodes=exam.episodes, seed=exam.seed)
 
     @property
     def episodes(self) -> int:
-        """How many tasks there are; a panel may hold fewer than were asked for."""
+        """How many tasks there are, of all environments; a panel may hold fewer than were asked for."""
         return len(self._evaluator.assignments)
 
-    def take(self, policy: str, temperature: float) -> tuple[ExamResult, list[Trajectory]]:
+    def take(self, policy: str, temperature: float) -> tuple[list[ExamResult], list[Trajectory]]:
         """Run all episodes.
 
         Args:
@@ -91,7 +90,7 @@ class Exam:
             temperature: 0 takes the most likely tokens.
 
         Returns:
-            The result over all processes, and the trajectories of this one.
+            The results over all processes, one an environment, and the trajectories of this one.
         """
         from agent_r1_trainer._compat import generation_model
         from agent_r1_trainer.distributed import gather_items
@@ -105,16 +104,24 @@ class Exam:
                 max_rows=trainer.args.generation_batch_rows,
             )
             _, trajectories = self._evaluator.run(generator, replace(trainer.sampling, temperature=temperature))
-        rows = gather_items(trainer.accelerator, [_row(trajectory) for trajectory in trajectories])
-        return summarize_exam(policy, temperature, rows), trajectories
+        rows = gather_items(trainer.accelerator, [(t.env, _row(t)) for t in trajectories])
+        results = [
+            summarize_exam(policy, temperature, [row for name, row in rows if name == env], env)
+            for env in dict.fromkeys(name for name, _ in rows)
+        ]
+        return results, trajectories
 
 
-def summarize_exam(policy: str, temperature: float, rows: Sequence[tuple[str, int, int, int]]) -> ExamResult:
-    """Make the result of rows of (task id, success, turns, invalid actions)."""
+def summarize_exam(
+    policy: str, temperature: float, rows: Sequence[tuple[str, int, int, int]], env: str = ""
+) -> ExamResult:
+    """Make the result of one environment's rows of (task id, success, turns, invalid actions)."""
     tasks, successes, turns, invalid = zip(*rows, strict=True)
     success = ratio_estimates([[value] for value in successes], [[1]] * len(rows))[0]
     total = sum(turns)
-    return ExamResult(policy, temperature, tasks, successes, success, total / len(rows), sum(invalid) / max(total, 1))
+    return ExamResult(
+        policy, temperature, tasks, successes, success, total / len(rows), sum(invalid) / max(total, 1), env
+    )
 
 
 def gain(before: ExamResult, after: ExamResult) -> Estimate:

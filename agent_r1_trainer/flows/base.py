@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
@@ -54,7 +54,8 @@ class AgentFlowBase(ABC):
     """Runs episodes and returns them as trajectories.
 
     A flow must mask an episode whose environment or tool failed (`Trajectory.masked`) rather than raise, must not
-    change the sampled ids, and must use the assignments' seeds for all randomness.
+    change the sampled ids, and must use the assignments' seeds for all randomness. A trajectory takes over
+    group, sample and environment of its assignment.
     """
 
     times: FlowTimes
@@ -64,6 +65,11 @@ class AgentFlowBase(ABC):
     def num_tasks(self) -> int | None:
         """Size of the panel that assignments choose tasks from by position; None if only seeds tell tasks apart."""
         return None
+
+    @property
+    def panels(self) -> Mapping[str, int | None]:
+        """`num_tasks` of each environment by name; a flow of one environment has the empty name only."""
+        return {"": self.num_tasks}
 
     @abstractmethod
     def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,10 +26,12 @@ class AgentEnvLoop(AgentFlowBase):
 
     Only live episodes generate. When one ends, the next assignment takes its environment at once, so the batch stays
     full until the assignments run out. An environment that raises costs its own episode: the trajectory is masked, the
-    environment is replaced by a new one. Only if the very first cannot be built the error is the caller's.
+    environment is replaced by a new one. Only if the very first cannot be built the error is the caller's. In a mixture
+    the episodes of all environments take their turns together, in one call of the generator.
 
     Args:
-        make_env: Builds one environment; its observations are text, lists of messages or lists of token ids.
+        make_env: Builds one environment; its observations are text, lists of messages or lists of token ids. A mapping
+            holds one function for each name that `Assignment.env` may have.
         tokenizer: Renders prompts and decodes replies.
         max_prompt_length: Longest prompt, in tokens. An episode whose next prompt is longer stops.
         concurrency: Most episodes at a time; None runs all of them at once.
@@ -40,7 +42,7 @@ class AgentEnvLoop(AgentFlowBase):
 
     def __init__(
         self,
-        make_env: Callable[[], gymnasium.Env],
+        make_env: Callable[[], gymnasium.Env] | Mapping[str, Callable[[], gymnasium.Env]],
         tokenizer: Any,
         *,
         max_prompt_length: int,
@@ -52,7 +54,7 @@ class AgentEnvLoop(AgentFlowBase):
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self.times = FlowTimes()
-        self._make_env = make_env
+        self._make_env = dict(make_env) if isinstance(make_env, Mapping) else {"": make_env}
         self._tokenizer = tokenizer
         self._concurrency = concurrency
         self._episode_kwargs: dict[str, Any] = {
@@ -61,16 +63,25 @@ class AgentEnvLoop(AgentFlowBase):
             "chat_template_kwargs": chat_template_kwargs,
             "step_anchor": step_anchor,
         }
-        self._idle: list[gymnasium.Env] = []
-        self._built = False
+        self._idle: dict[str, list[gymnasium.Env]] = {name: [] for name in self._make_env}
+        self._built: set[str] = set()
 
     @property
     def num_tasks(self) -> int | None:
-        """Size of the environment's panel; see `AgentFlowBase.num_tasks`."""
-        if not self._idle:
-            self._idle.append(self._build())
-        ids = panel_ids(self._idle[0])
-        return None if ids is None else len(ids)
+        """Size of the environment's panel, None if there are several; see `AgentFlowBase.num_tasks`."""
+        sizes = list(self.panels.values())
+        return sizes[0] if len(sizes) == 1 else None
+
+    @property
+    def panels(self) -> Mapping[str, int | None]:
+        """Size of each environment's panel; see `AgentFlowBase.panels`."""
+        sizes = {}
+        for name, idle in self._idle.items():
+            if not idle:
+                idle.append(self._build(name))
+            ids = panel_ids(idle[0])
+            sizes[name] = None if ids is None else len(ids)
+        return sizes
 
     def run(
         self,
@@ -80,7 +91,15 @@ class AgentEnvLoop(AgentFlowBase):
         *,
         policy_version: int = 0,
     ) -> list[Trajectory]:
-        """Run every assignment once; see `AgentFlowBase.run`."""
+        """Run every assignment once; see `AgentFlowBase.run`.
+
+        Raises:
+            ValueError: An assignment names an environment that the loop does not have.
+        """
+        for name in {assignment.env for assignment in assignments}.difference(self._make_env):
+            raise ValueError(
+                f"there is no environment {name!r} to run; there are {', '.join(map(repr, self._make_env))}"
+            )
         self.times = FlowTimes()
         limit = len(assignments) if self._concurrency is None else self._concurrency
         waiting = deque(enumerate(assignments))
@@ -113,25 +132,27 @@ class AgentEnvLoop(AgentFlowBase):
 
     def close(self) -> None:
         """Close the environments."""
-        while self._idle:
-            self._idle.pop().close()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
 
     def _start(self, assignment: Assignment, policy_version: int) -> Episode:
-        env = self._idle.pop() if self._idle else self._build()
+        idle = self._idle[assignment.env]
+        env = idle.pop() if idle else self._build(assignment.env)
         episode = Episode(env, assignment, self._tokenizer, policy_version=policy_version, **self._episode_kwargs)
         if _guard(episode, episode.reset):
             _guard(episode, episode.open, PromptError)
         return episode
 
-    def _build(self) -> gymnasium.Env:
+    def _build(self, name: str) -> gymnasium.Env:
         """Build an environment. Where the first could be built, one that cannot is a failure like any other."""
         try:
-            env = self._make_env()
+            env = self._make_env[name]()
         except Exception as error:
-            if not self._built:
+            if name not in self._built:
                 raise
             return _Unbuilt(error)
-        self._built = True
+        self._built.add(name)
         return env
 
     def _retire(self, live: dict[int, Episode], done: dict[int, Trajectory]) -> None:
@@ -142,7 +163,7 @@ class AgentEnvLoop(AgentFlowBase):
             if trajectory.stop is StopReason.FAILED:
                 _discard(episode.env)
             else:
-                self._idle.append(episode.env)
+                self._idle[episode.assignment.env].append(episode.env)
 
 
 class _Unbuilt(gymnasium.Env[Any, Any]):

@@ -163,6 +163,7 @@ class Episode:
             score=float(self._info.get("score", float(success))),
             group=self.assignment.group,
             sample=self.assignment.sample,
+            env=self.assignment.env,
             final_prompt_ids=self._final_prompt_ids,
             masked=self.stop is StopReason.FAILED or not self._steps,
             error=self._error,

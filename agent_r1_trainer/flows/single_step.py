@@ -82,6 +82,7 @@ class SingleStepFlow(AgentFlowBase):
                 stop=StopReason.PROMPT_TOO_LONG,
                 group=assignment.group,
                 sample=assignment.sample,
+                env=assignment.env,
                 masked=True,
             )
             for assignment in assignments

@@ -15,6 +15,7 @@ from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
 from agent_r1_trainer.demo.table import exam_table
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.steppo_trainer import StepPOTrainer
 from agent_r1_trainer.tiny_policy import CHECKPOINT
@@ -62,7 +63,8 @@ class TrainRun:
         exam = self.settings.exam and Exam(trainer, self.settings, self.settings.exam)
         if exam:
             temperatures = (trainer.args.temperature, 0.0, self.settings.exam.low_temperature)  # type: ignore[union-attr]
-            results += [self._examine(trainer, exam, "untrained", t) for t in dict.fromkeys(temperatures)]
+            for temperature in dict.fromkeys(temperatures):
+                results += self._examine(trainer, exam, "untrained", temperature)
             if main:
                 self._show(results)
         begun = time.perf_counter()
@@ -71,7 +73,8 @@ class TrainRun:
         trained = time.perf_counter() - begun
         trainer.save_model(str(self.folder.model))
         if exam:
-            results += [self._examine(trainer, exam, "trained", t) for t in dict.fromkeys(temperatures[:2])]
+            for temperature in dict.fromkeys(temperatures[:2]):
+                results += self._examine(trainer, exam, "trained", temperature)
         if main:
             seconds = {"training": round(trained, 1), "total": round(time.perf_counter() - started, 1)}
             self._finish(trainer, results, seconds)
@@ -109,7 +112,7 @@ class TrainRun:
         trainer = StepPOTrainer(
             model=str(CHECKPOINT) if settings.model == _TINY else settings.model,
             args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
-            env=settings.env,
+            env={name: MixtureEntry(**entry) for name, entry in settings.envs.items()} or settings.env,
             eval_env=settings.eval_env,
             callbacks=[self._reporter],
             peft_config=peft_config,
@@ -118,20 +121,20 @@ class TrainRun:
             trainer.remove_callback(callback)
         return trainer
 
-    def _examine(self, trainer: StepPOTrainer, exam: Exam, policy: str, temperature: float) -> ExamResult:
-        result, trajectories = exam.take(policy, temperature)
+    def _examine(self, trainer: StepPOTrainer, exam: Exam, policy: str, temperature: float) -> list[ExamResult]:
+        results, trajectories = exam.take(policy, temperature)
         if trainer.is_world_process_zero():
             name = f"{policy}-greedy" if temperature == 0 else f"{policy}-temperature-{temperature:g}"
             self.folder.write_trajectories(name, trajectories, trainer.processing_class)
-        return result
+        return results
 
     def _finish(self, trainer: StepPOTrainer, results: list[ExamResult], seconds: dict[str, float]) -> None:
         args = trainer.args
         draw_curve(
             self.folder.rows(),
-            results,
+            [result for result in results if not result.env],
             self.folder.curve,
-            title=f"StepPO on {self.settings.env}, seed {args.seed}",
+            title=f"StepPO on {self.settings.env or ', '.join(self.settings.envs)}, seed {args.seed}",
             episodes_per_step=args.rollout_batch_size / args.updates_per_rollout,
         )
         report: dict[str, Any] = {
@@ -147,10 +150,13 @@ class TrainRun:
         self._console.print(f"{took}\n{files}", markup=False, soft_wrap=True)
 
     def _show(self, results: list[ExamResult]) -> None:
-        if results and self.settings.exam is not None:
-            split = self.settings.exam.env_kwargs.get("split", "")
-            where = " ".join(part for part in (self.settings.exam.env or self.settings.env, split) if part)
-            self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}, 95 % intervals"))
+        exam = self.settings.exam
+        if exam is None:
+            return
+        for env in dict.fromkeys(result.env for result in results):
+            part = [result for result in results if result.env == env]
+            where = f"{env or exam.env or self.settings.env} {exam.env_kwargs.get('split', '')}".strip()
+            self._console.print(exam_table(part, f"{len(part[0].tasks)} tasks of {where}, 95 % intervals"))
 
 
 def _state(checkpoint: str) -> TrainerState:

@@ -11,6 +11,9 @@ from typing import Any
 
 import yaml
 
+from agent_r1_trainer.train.envs import read_envs
+from agent_r1_trainer.train.types import check_types
+
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 
 PRESETS = {"demo": Path(__file__).parent.parent / "recipes" / "demo.yaml"}
@@ -43,7 +46,8 @@ class TrainSettings:
 
     Attributes:
         model: Name or path of the model; `tiny` is the policy that comes with this package.
-        env: Id of the environment.
+        env: Id of the environment; empty in a mixture.
+        envs: A mixture: fields of `MixtureEntry` by the name of each environment.
         eval_env: Id of the one that is evaluated on while training; None takes `env` if there are `eval_env_kwargs`.
         peft: Arguments of `peft.LoraConfig`; None trains all weights.
         exam: What is measured before and after; None for no measurement.
@@ -52,7 +56,8 @@ class TrainSettings:
     """
 
     model: str
-    env: str
+    env: str = ""
+    envs: dict[str, dict[str, Any]] = field(default_factory=dict)
     eval_env: str | None = None
     peft: dict[str, Any] | None = None
     exam: ExamSettings | None = None
@@ -64,7 +69,8 @@ def read_settings(path: Path) -> TrainSettings:
     """Read a YAML file: the keys of `TrainSettings`, and beside them any field of `StepPOConfig`.
 
     Raises:
-        ValueError: The file is not a mapping, lacks `model` or `env`, or has a key that nobody knows.
+        ValueError: The file is not a mapping, lacks `model` or `env` (or `envs`), has a key that nobody knows, or a
+            value of another type than the key's.
         OSError: The file cannot be read.
     """
     with path.open(encoding="utf-8") as stream:
@@ -92,10 +98,17 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     own = {f.name for f in dataclasses.fields(TrainSettings)} - {"training"}
     known = own | {f.name for f in dataclasses.fields(StepPOConfig) if f.init}
     _refuse_unknown(values, known, source)
-    missing = [name for name in ("model", "env") if not isinstance(values.get(name), str)]
+    needed = ("model",) if "envs" in values else ("model", "env")
+    missing = [name for name in needed if not isinstance(values.get(name), str)]
     if missing:
         raise ValueError(f"{source}: {' and '.join(missing)} must be given, as a string")
+    for cls in (TrainSettings, StepPOConfig):
+        check_types(values, cls, source)
     mine = {name: value for name, value in values.items() if name in own}
+    if "envs" in mine:
+        if "env" in mine:
+            raise ValueError(f"{source}: env and envs exclude each other: one environment, or several by name")
+        mine["envs"] = read_envs(mine["envs"], source)
     if mine.get("exam") is not None:
         mine["exam"] = _exam(mine["exam"], source)
     return TrainSettings(**mine, training={name: value for name, value in values.items() if name not in own})
@@ -105,6 +118,7 @@ def _exam(values: Any, source: str) -> ExamSettings:
     if not isinstance(values, dict):
         raise ValueError(f"{source}: exam must hold settings of its own, got {values!r}")
     _refuse_unknown(values, {f.name for f in dataclasses.fields(ExamSettings)}, f"{source}: exam")
+    check_types(values, ExamSettings, f"{source}: exam")
     return ExamSettings(**values)
 
 

@@ -50,12 +50,40 @@ def test_defaults(tmp_path):
     assert (settings.eval_env, settings.peft, settings.threads, settings.training) == (None, None, None, {})
 
 
+def test_a_mixture_takes_ids_and_entries(tmp_path):
+    settings = read_settings(write(tmp_path, "model: m\nenvs: {a: e, b: {env: f, weight: 2, eval_kwargs: {x: 1}}}\n"))
+    assert settings.env == "" and settings.envs == {
+        "a": {"env": "e"},
+        "b": {"env": "f", "weight": 2, "eval_kwargs": {"x": 1}},
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("model: m\nenv: e\nlearning_rte: 1\n", "'learning_rte'; did you mean learning_rate"),
         ("model: m\nenv: e\nexam: {episode: 3}\n", "exam: there is no setting 'episode'; did you mean episodes"),
         ("model: m\nenv: e\nexam: 3\n", "exam must hold settings"),
+        ("model: m\nenv: e\nlearning_rate: fast\n", "learning_rate must be a number, got 'fast'"),
+        ("model: m\nenv: e\nmax_steps: 1.5\n", "max_steps must be a whole number, got 1.5"),
+        ("model: m\nenv: e\nmerge_steps: 1\n", "merge_steps must be true or false, got 1"),
+        ("model: m\nenv: e\ngamma: true\n", "gamma must be a number, got True"),
+        ("model: m\nenv: e\nrecipe: nativ\n", "recipe must be 'default' or 'native' or 'none', got 'nativ'"),
+        ("model: m\nenv: e\nmax_turns: [3]\n", "max_turns must be a whole number or null, got [3]"),
+        ("model: m\nenv: e\nenv_kwargs: 3\n", "env_kwargs must be settings of its own or a string or null, got 3"),
+        ("model: m\nenv: e\nthreads: many\n", "threads must be a whole number or null, got 'many'"),
+        ("model: m\nenv: e\nexam: {episodes: ten}\n", "exam: episodes must be a whole number, got 'ten'"),
+        ("model: m\nenv: e\nenvs: {a: e}\n", "env and envs exclude each other"),
+        ("model: m\nenvs: [e]\n", "envs must be settings of its own, got ['e']"),
+        ("model: m\nenvs: {}\n", "envs must hold environments by name"),
+        ("model: m\nenvs: {a: {kwargs: {}}}\n", "envs: a must be the id of an environment, or settings"),
+        (
+            "model: m\nenvs: {a: {env: e, wheight: 1}}\n",
+            "envs: a: there is no setting 'wheight'; there are env, kwargs",
+        ),
+        ("model: m\nenvs: {a: {env: e, weight: -1}}\n", "envs: a: weight must not be negative, got -1"),
+        ("model: m\nenvs: {a: {env: e, weight: x}}\n", "envs: a: weight must be a number, got 'x'"),
+        ("model: m\nenvs: {a: {env: e, kwargs: 3}}\n", "envs: a: kwargs must be settings of its own, got 3"),
         ("env: e\n", "model must be given"),
         ("model: 3\nenv: [a]\n", "model and env must be given"),
         ("- a\n", "settings as `name: value` lines"),

@@ -159,6 +159,8 @@ DEFAULTS: dict[str, Any] = {
 
 def make_trainer(folder: Any, *, env: Any = CueEnv, model: Any = None, **kwargs: Any) -> StepPOTrainer:
     arguments = {name: kwargs.pop(name) for name in ("eval_env", "callbacks", "peft_config", "flow") if name in kwargs}
+    if not isinstance(kwargs.get("task_sampler", ""), str):
+        arguments["task_sampler"] = kwargs.pop("task_sampler")
     config = StepPOConfig(str(folder), **{**DEFAULTS, **kwargs})
     return StepPOTrainer(
         make_model() if model is None else model, config, env, processing_class=make_tokenizer(), **arguments

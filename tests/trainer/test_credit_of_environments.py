@@ -61,7 +61,7 @@ def test_each_environment_gets_the_credit_it_would_get_alone(name, scaled):
         assert (together.returns is None) == (name not in ("step_gae", "token_gae"))
         if together.returns is not None:
             assert together.returns[np.isin(owner, which)] == pytest.approx(alone.returns)
-        assert metrics[f"reward_scale/{env}"] == own[f"reward_scale/{env}"]
+        assert metrics[f"{env}/reward_scale"] == own[f"{env}/reward_scale"]
     # All at once is another thing where the estimator whitens; a group is of one environment all the same.
     at_once, _ = assign([0, 1, 2, 3, 4], whitening_scope="batch")
     same = at_once.advantages == pytest.approx(together.advantages)

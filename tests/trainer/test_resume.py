@@ -150,6 +150,17 @@ def test_the_best_checkpoint_is_found_by_success_and_loads_without_the_trainer(t
     assert state["scalers"][""]["count"] > 0
 
 
+def test_the_card_of_a_model_without_a_name_names_none(tmp_path):
+    trainer = make_trainer(tmp_path, max_steps=4, save_strategy="steps", save_steps=4)
+    trainer.train()
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "fine-tuned version of a local model" in card and "StepPO" in card and "None" not in card
+    trainer.model.config._name_or_path = "someone/model"
+    trainer.create_model_card(model_name="mine")
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "[someone/model](https://huggingface.co/someone/model)" in card
+
+
 def test_a_checkpoint_of_other_updates_per_rollout_is_refused(tmp_path):
     make_trainer(tmp_path, max_steps=4, save_strategy="steps", save_steps=4).train()
     other = make_trainer(tmp_path, max_steps=6, num_ppo_epochs=1, save_strategy="steps", save_steps=4)

@@ -15,16 +15,18 @@ from agent_r1_trainer.environments import EnvFactory, panel_ids
 from agent_r1_trainer.flows import AgentEnvLoop
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.task_cursor import TaskCursor
+from agent_r1_trainer.task_sampler import group_assignments, rollouts_per_epoch
+from tests.helpers.text_envs import PARROT
 from tests.helpers.training import CueEnv, make_tokenizer
 
 HOTPOTQA = "AgentR1/HotpotQA-v0"
 
 
-@pytest.mark.parametrize("source", [HOTPOTQA, gymnasium.spec("CartPole-v1"), CueEnv], ids=["id", "spec", "function"])
+@pytest.mark.parametrize("source", [HOTPOTQA, gymnasium.spec(PARROT), CueEnv], ids=["id", "spec", "function"])
 def test_environments_are_built_from_ids_specs_and_functions(source):
     env = EnvFactory(source)()
     assert isinstance(env, gymnasium.Env)
-    assert isinstance(env.observation_space, Messages) == (source != gymnasium.spec("CartPole-v1"))
+    assert isinstance(env.observation_space, Messages)
     env.close()
 
 
@@ -53,24 +55,33 @@ def test_what_cannot_be_built_is_refused():
         EnvFactory(lambda: "no")()
     with pytest.raises(ValueError, match="recipe"):
         EnvFactory(CueEnv, recipe="other")
+    with pytest.raises(TypeError, match=r"CartPole-v1 cannot be played by a language model.*Discrete\(2\)"):
+        EnvFactory("CartPole-v1")()
 
 
 def test_an_environment_without_a_panel_has_no_number_of_tasks():
-    flow = AgentEnvLoop(EnvFactory("CartPole-v1"), make_tokenizer(), max_prompt_length=8)
+    flow = AgentEnvLoop(EnvFactory(PARROT), make_tokenizer(), max_prompt_length=8)
     assert flow.num_tasks is None
     assert AgentEnvLoop(EnvFactory(CueEnv), make_tokenizer(), max_prompt_length=8).num_tasks == 8
 
 
+def walk(cursor: TaskCursor, rollout: int, panels, groups: int, samples: int = 1, seed: int = 0):
+    return group_assignments(
+        cursor.assignments(rollout), rollout=rollout, panels=panels, groups=groups, samples=samples, seed=seed
+    )
+
+
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.integers(0, 5))
 def test_every_epoch_visits_every_task_once_in_an_order_of_its_own(tasks, groups, samples, seed):
-    cursor = TaskCursor(tasks, seed=seed, groups=groups, samples=samples)
+    cursor = TaskCursor({"": tasks}, seed=seed, groups=groups)
     rollouts = -(-2 * tasks // groups)
-    walked = [cursor.assignments(rollout) for rollout in range(rollouts)]
+    walked = [walk(cursor, rollout, {"": tasks}, groups, samples, seed) for rollout in range(rollouts)]
     assert all(len(assigned) == groups * samples for assigned in walked)
     visits = [a.task for assigned in walked for a in assigned if a.sample == 0][: 2 * tasks]
     assert sorted(visits[:tasks]) == sorted(visits[tasks:]) == list(range(tasks))
     assert visits == [*cursor.order(0), *cursor.order(1)]
-    assert walked[-1] == TaskCursor(tasks, seed=seed, groups=groups, samples=samples).assignments(rollouts - 1)
+    fresh = TaskCursor({"": tasks}, seed=seed, groups=groups)
+    assert walked[-1] == walk(fresh, rollouts - 1, {"": tasks}, groups, samples, seed)
     for assigned in walked:
         for a in assigned:
             twin = assigned[a.group * samples]
@@ -78,16 +89,14 @@ def test_every_epoch_visits_every_task_once_in_an_order_of_its_own(tasks, groups
 
 
 def test_rollouts_and_runs_draw_different_seeds():
-    cursor = TaskCursor(4, seed=0, groups=4)
-    seeds = [a.seed for rollout in range(10) for a in cursor.assignments(rollout)]
-    others = [a.seed for a in TaskCursor(4, seed=1, groups=4).assignments(0)]
+    cursor = TaskCursor({"": 4}, seed=0, groups=4)
+    seeds = [a.seed for rollout in range(10) for a in walk(cursor, rollout, {"": 4}, 4)]
+    others = [a.seed for a in walk(cursor, 0, {"": 4}, 4, seed=1)]
     assert len({*seeds, *others}) == 44
     assert not (cursor.order(0) == cursor.order(1)).all() or not (cursor.order(0) == cursor.order(2)).all()
-    assert cursor.rollouts_per_epoch == 1
-    endless = TaskCursor(None, seed=0, groups=3)
-    assert endless.rollouts_per_epoch is None and [a.task for a in endless.assignments(5)] == [None] * 3
-    with pytest.raises(ValueError, match="empty"):
-        TaskCursor(0, seed=0, groups=1)
+    assert TaskCursor({"": None}, seed=0, groups=3).assignments(5) == [("", None)] * 3
+    assert rollouts_per_epoch({"": 4}, 4) == 1 == rollouts_per_epoch({"": 2}, 4) and rollouts_per_epoch({"": 9}, 4) == 2
+    assert rollouts_per_epoch({"a": 9, "b": 7}, 4) == 4 and rollouts_per_epoch({"a": 9, "b": None}, 4) is None
 
 
 def test_seeds_are_the_same_in_every_process():
