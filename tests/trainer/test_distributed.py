@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.trajectory import StopReason
-from tests.helpers.training import CueEnv, make_trainer, measured, weights
+from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
 ROOT = Path(__file__).parents[2]
 RUN = {"max_steps": 12, "logging_steps": 1, "rollout_batch_size": 10, "lam": 0.95, "eval_env": CueEnv, "eval_steps": 4}
@@ -19,12 +20,19 @@ RUN |= {"eval_strategy": "steps", "eval_episodes": 5, "micro_batch_tokens": 64, 
 VARIANTS = {
     "value head": {},
     "separate critic": {"critic": "separate", "beta": 0.05, "target_kl": 0.02, "num_generations": 5},
+    "mixture": {
+        "env": {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4, weight=0.5)},
+        "eval_env": {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4)},
+        "task_sampler": "agent_r1_trainer.curriculum:MediumDifficulty",
+        "num_generations": 2,
+        "eval_num_generations": 2,
+    },
 }
 
 
 def run(folder: Path, name: str):
     """Train, and keep the number of steps that this rank collected in each rollout."""
-    trainer = make_trainer(folder, **RUN, **VARIANTS[name], save_strategy="steps", save_steps=4)
+    trainer = make_trainer(folder, **{**RUN, **VARIANTS[name]}, save_strategy="steps", save_steps=4)
     counts = []
     collect = trainer.flow.run
 
@@ -61,7 +69,7 @@ def worker(folder: Path) -> None:
         trainer, counts = run(folder / name, name)
         saved = {"weights": weights(trainer), "log": measured(trainer), "counts": counts}
         torch.save(saved, folder / f"{name}-{trainer.accelerator.process_index}.pt")
-        resumed = make_trainer(folder / name, **RUN, **VARIANTS[name], save_strategy="steps", save_steps=4)
+        resumed = make_trainer(folder / name, **{**RUN, **VARIANTS[name]}, save_strategy="steps", save_steps=4)
         resumed.train(resume_from_checkpoint=str(folder / name / "checkpoint-8"))
         torch.save(weights(resumed), folder / f"{name}-resumed-{trainer.accelerator.process_index}.pt")
     half = failing_rank(folder / "half")
@@ -92,6 +100,9 @@ def test_two_processes_compute_what_one_does(name, two, tmp_path):
     for key, value in weights(alone).items():
         assert torch.equal(ranks[0]["weights"][key], ranks[1]["weights"][key]), key
         torch.testing.assert_close(ranks[0]["weights"][key], value, atol=2e-5, rtol=2e-4)
+    if name == "mixture":
+        assert {"cue/reward", "stall/reward"} <= {key for entry in measured(alone) for key in entry}
+        assert {"eval_cue_pass@2", "eval_stall_success"} <= {key for entry in measured(alone) for key in entry}
     skip = ("padded", "max", "grad_norm")
     for mine, theirs in zip(measured(alone), ranks[0]["log"], strict=True):
         for key in mine:
