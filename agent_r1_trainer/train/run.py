@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
+from agent_r1_trainer.algorithms import ALGORITHMS
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
@@ -97,6 +98,11 @@ class TrainRun:
         """Give the terminal back."""
         self._reporter.close()
 
+    @property
+    def _title(self) -> str:
+        name = self.settings.algorithm
+        return self.settings.training.get("advantage_estimator", "StepPO") if name is None else ALGORITHMS[name].title
+
     def _build(self) -> StepPOTrainer:
         settings = self.settings
         if settings.threads is not None:
@@ -131,7 +137,7 @@ class TrainRun:
             self.folder.rows(),
             results,
             self.folder.curve,
-            title=f"StepPO on {self.settings.env}, seed {args.seed}",
+            title=f"{self._title} on {self.settings.env}, seed {args.seed}",
             episodes_per_step=args.rollout_batch_size / args.updates_per_rollout,
         )
         report: dict[str, Any] = {
