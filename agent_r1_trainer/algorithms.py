@@ -23,7 +23,8 @@ Sources, by the arXiv numbers in the table:
 * RLOO (2402.14740): the whole trajectory is one action, whose gradient is the sum over its tokens, hence `token_mean`
   and not the length-normalised ratio; the KL is in the reward. The clip matters from the second update of a rollout on.
 * REINFORCE++ (2501.03262): one episode a task and k1 in the reward; with baseline, groups and k2 in the loss.
-* GiGPO (2505.10978): equal weights of steps, gamma 0.95, groups of 8, k3 in the loss.
+* GiGPO (2505.10978): gamma 0.95, groups of 8 and k3 in the loss, from its authors' scripts; steps weigh alike, as in
+  StepPO's runs of it.
 * GSPO (2507.18071, section 5.1): 3e-4 and 4e-4, without KL. The ratio is taken per reply.
 * PSPO (2601.10029): step GAE on process rewards, a reply being one action. The clip is that of the authors' published
   runs on paper search.
