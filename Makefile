@@ -1,4 +1,4 @@
-# make demo [SEED=1]   train a tiny policy with StepPO, one to three minutes on two cores
+# make demo [SEED=1] [ALGO=grpo]   train a tiny policy with StepPO or another algorithm, one to three minutes on two cores
 # make test            the whole test suite
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
 # make lint            ruff and mypy
@@ -12,12 +12,14 @@
 #   VENV    the folder of the environment (default .venv)
 #   ALFWORLD_VENV  the folder of the environment of test-alfworld (default .venv-alfworld)
 #   SEED    of the demo (default 0)
+#   ALGO    of the demo (default steppo); docs/algorithms.md lists them
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
 ALFWORLD_VENV ?= .venv-alfworld
 SEED ?= 0
+ALGO ?= steppo
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.agent-r1-installed
@@ -31,7 +33,7 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
-	$(VENV)/bin/agent-r1 train --preset demo --seed $(SEED) --out runs/demo-$(SEED)
+	$(VENV)/bin/agent-r1 train --preset demo --algorithm $(ALGO) --seed $(SEED) --out runs/demo-$(ALGO)-$(SEED)
 
 test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)

@@ -89,15 +89,29 @@ def bench(
 
 @app.command()
 def train(
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    config: Annotated[str | None, typer.Option(help="A YAML file of settings, or the name of a recipe.")] = None,
     preset: Annotated[str | None, typer.Option(help="A built-in run: demo.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Such as grpo, instead of the file's; its settings go first.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
 ) -> None:
-    """Train a model with StepPO, from a file of settings or a preset."""
+    """Train a model with StepPO or another algorithm, from a file of settings or a preset."""
     from agent_r1_trainer.train import train_command
 
-    raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out))
+    raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out, algorithm=algorithm))
+
+
+@app.command()
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Print this one; all are listed without it.")] = None,
+    algorithm: Annotated[str | None, typer.Option(help="With this algorithm instead of its own.")] = None,
+) -> None:
+    """List the recipes to train with, or print one with all that it extends."""
+    from agent_r1_trainer.train.recipes_command import recipes_command
+
+    raise typer.Exit(recipes_command(name, algorithm))
 
 
 @serve.command()

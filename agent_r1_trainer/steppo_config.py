@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 
@@ -278,6 +278,22 @@ class StepPOConfig(BaseConfig):
         check_config(self)
         super().__post_init__()
         check_credit(self)
+
+    @classmethod
+    def for_algorithm(cls, algorithm: str, output_dir: str | None = None, **overrides: Any) -> Self:
+        """The settings of an algorithm; see [`~agent_r1_trainer.algorithms.ALGORITHMS`].
+
+        Args:
+            algorithm: Its name, such as `"grpo"`.
+            output_dir: As for `StepPOConfig`.
+            overrides: Any field; they win over those of the algorithm.
+
+        Raises:
+            ValueError: There is no such algorithm, or a setting cannot work.
+        """
+        from agent_r1_trainer.algorithms import algorithm_settings
+
+        return cls(output_dir=output_dir, **algorithm_settings(algorithm, overrides))
 
     @property
     def token_budget(self) -> int:

@@ -15,21 +15,24 @@ __all__ = ["train_command"]
 INTERRUPTED = 130
 
 
-def train_command(*, config: Path | None, preset: str | None, seed: int | None, out: Path | None) -> int:
+def train_command(
+    *, config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None = None
+) -> int:
     """Train from a file of settings, or from a preset.
 
     Args:
-        config: The file.
+        config: The file, or the name of a shipped recipe.
         preset: Name of a built-in file; either this or `config`.
         seed: Instead of the file's.
         out: Folder of the run, instead of the file's `output_dir`.
+        algorithm: Instead of the file's; the preset's own file for it, where there is one.
 
     Returns:
         The exit status: 0 when the run is complete, 2 for settings that do not work, 130 when it was interrupted.
     """
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        return _train(config, preset, seed, out)
+        return _train(config, preset, seed, out, algorithm)
     except (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error) as error:
         if isinstance(error, ModuleNotFoundError):
             error = explain_missing(error, "training")
@@ -37,19 +40,18 @@ def train_command(*, config: Path | None, preset: str | None, seed: int | None, 
         return 2
 
 
-def _train(config: Path | None, preset: str | None, seed: int | None, out: Path | None) -> int:
-    from agent_r1_trainer.train.settings import PRESETS, read_settings
+def _train(
+    config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None
+) -> int:
+    from agent_r1_trainer.train.settings import read_settings
 
-    if (config is None) == (preset is None):
-        raise ValueError("pass either --config FILE or --preset NAME")
-    if preset is not None and preset not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
-    settings = read_settings(PRESETS[preset] if config is None else config)  # type: ignore[index]
+    path = _file(config, preset, algorithm)
+    settings = read_settings(path, algorithm)
     training = dict(settings.training)
     training["seed"] = training.get("seed", 0) if seed is None else seed
     if out is not None:
         training["output_dir"] = str(out)
-    name = preset or config.stem  # type: ignore[union-attr]
+    name = "-".join(filter(None, (preset or path.stem, algorithm)))
     training.setdefault("output_dir", f"runs/{name}-{training['seed']}")
 
     from transformers.utils import logging
@@ -73,3 +75,18 @@ def _train(config: Path | None, preset: str | None, seed: int | None, out: Path 
         soft_wrap=True,
     )
     return INTERRUPTED
+
+
+def _file(config: str | Path | None, preset: str | None, algorithm: str | None) -> Path:
+    from agent_r1_trainer.train.recipes import find_recipe, recipe_names
+    from agent_r1_trainer.train.settings import PRESETS
+
+    if (config is None) == (preset is None):
+        raise ValueError("pass either --config FILE or --preset NAME")
+    if config is not None:
+        return find_recipe(config)
+    assert preset is not None
+    if preset not in PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    tuned = f"{preset}_{algorithm}"
+    return find_recipe(tuned) if tuned in recipe_names() else PRESETS[preset]

@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
+from agent_r1_trainer.algorithms import ALGORITHMS
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
@@ -99,6 +100,11 @@ class TrainRun:
         """Give the terminal back."""
         self._reporter.close()
 
+    @property
+    def _title(self) -> str:
+        name = self.settings.algorithm
+        return self.settings.training.get("advantage_estimator", "StepPO") if name is None else ALGORITHMS[name].title
+
     def _build(self) -> StepPOTrainer:
         settings = self.settings
         if settings.threads is not None:
@@ -133,7 +139,7 @@ class TrainRun:
             self.folder.rows(),
             [result for result in results if not result.env],
             self.folder.curve,
-            title=f"StepPO on {self.settings.env or ', '.join(self.settings.envs)}, seed {args.seed}",
+            title=f"{self._title} on {self.settings.env or ', '.join(self.settings.envs)}, seed {args.seed}",
             episodes_per_step=args.rollout_batch_size / args.updates_per_rollout,
         )
         report: dict[str, Any] = {

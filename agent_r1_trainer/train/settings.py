@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.train.envs import read_envs
+from agent_r1_trainer.train.recipes import load_recipe
 from agent_r1_trainer.train.types import check_types
 
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
@@ -53,7 +51,8 @@ class TrainSettings:
         peft: Arguments of `peft.LoraConfig`; None trains all weights.
         exam: What is measured before and after; None for no measurement.
         threads: PyTorch's threads on the CPU; None leaves them as they are. One is fastest for a very small model.
-        training: Fields of `StepPOConfig`.
+        algorithm: Name of the algorithm whose settings were filled in; None if there is none.
+        training: Fields of `StepPOConfig`, those of the algorithm included.
     """
 
     model: str
@@ -63,25 +62,27 @@ class TrainSettings:
     peft: dict[str, Any] | None = None
     exam: ExamSettings | None = None
     threads: int | None = None
+    algorithm: str | None = None
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def read_settings(path: Path) -> TrainSettings:
-    """Read a YAML file: the keys of `TrainSettings`, and beside them any field of `StepPOConfig`.
+def read_settings(path: Path, algorithm: str | None = None) -> TrainSettings:
+    """Read a YAML file: the keys of `TrainSettings`, beside them any field of `StepPOConfig`, and `extends`.
+
+    Args:
+        path: The file.
+        algorithm: Instead of the file's.
 
     Raises:
         ValueError: The file is not a mapping, lacks `model` or `env` (or `envs`), has a key that nobody knows, or a
-            value of another type than the key's.
-        OSError: The file cannot be read.
+            value of another type than the key's; the same of the files that it extends.
+        OSError: A file cannot be read.
     """
-    with path.open(encoding="utf-8") as stream:
-        try:
-            values = yaml.load(stream, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is not YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold settings as `name: value` lines")
-    return parse_settings(values, str(path))
+
+    def check(values: Mapping[str, Any], source: str) -> None:
+        _refuse_unknown(values, _known(), source)
+
+    return parse_settings(load_recipe(path, algorithm=algorithm, check=check), str(path))
 
 
 def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
@@ -96,9 +97,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     """
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-    own = {f.name for f in dataclasses.fields(TrainSettings)} - {"training"}
-    known = own | {f.name for f in dataclasses.fields(StepPOConfig) if f.init}
-    _refuse_unknown(values, known, source)
+    own = _own()
+    _refuse_unknown(values, _known(), source)
     needed = ("model",) if "envs" in values else ("model", "env")
     missing = [name for name in needed if not isinstance(values.get(name), str)]
     if missing:
@@ -113,6 +113,16 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     if mine.get("exam") is not None:
         mine["exam"] = _exam(mine["exam"], source)
     return TrainSettings(**mine, training={name: value for name, value in values.items() if name not in own})
+
+
+def _own() -> set[str]:
+    return {f.name for f in dataclasses.fields(TrainSettings)} - {"training"}
+
+
+def _known() -> set[str]:
+    from agent_r1_trainer.steppo_config import StepPOConfig
+
+    return _own() | {f.name for f in dataclasses.fields(StepPOConfig) if f.init}
 
 
 def _exam(values: Any, source: str) -> ExamSettings:
@@ -131,12 +141,3 @@ def _refuse_unknown(values: Mapping[str, Any], known: set[str], source: str) -> 
             near = [match for match, _, _ in process.extract(str(name), sorted(known), limit=3, score_cutoff=70)]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise ValueError(f"{source}: there is no setting {name!r}{hint}")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that takes 5e-4 for a number, as JSON and Python do; YAML 1.1 wants 5.0e-4."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
-)

@@ -1,30 +1,16 @@
-"""Files of settings: every recipe can be read, every mistake is named."""
-
-from pathlib import Path
+"""Files of settings: what they hold, and the words for mistakes."""
 
 import pytest
 
-import agent_r1_trainer
 from agent_r1_trainer.mixture import MixtureEntry
-from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.tiny_policy.demonstrations import ENV_ID, ENV_KWARGS
 from agent_r1_trainer.train.settings import PRESETS, ExamSettings, read_settings
-
-RECIPES = sorted((Path(agent_r1_trainer.__file__).parent / "recipes").glob("*.yaml"))
 
 
 def write(tmp_path, text):
     path = tmp_path / "run.yaml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
-def test_every_recipe_makes_a_config(path, tmp_path):
-    settings = read_settings(path)
-    args = StepPOConfig(**{**settings.training, "output_dir": str(tmp_path)})
-    assert args.max_steps % args.updates_per_rollout == 0
-    assert args.save_steps % args.updates_per_rollout == 0
 
 
 def test_the_demo_trains_where_the_policy_was_cloned_and_tests_elsewhere():

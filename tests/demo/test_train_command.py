@@ -77,6 +77,19 @@ def test_a_short_demo_leaves_everything(config, tmp_path, capsys):
     assert (out / "metrics.jsonl").read_bytes() == before
 
 
+def test_another_algorithm_by_name(config, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    short = {**yaml.safe_load(config.read_text(encoding="utf-8")), "max_steps": 4, "exam": None, "eval_strategy": "no"}
+    config.write_text(yaml.safe_dump(short), encoding="utf-8")
+    assert train_command(config=str(config), preset=None, seed=3, out=None, algorithm="rloo") == 0
+    run = tmp_path / "runs" / "short-rloo-3"
+    settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
+    assert (settings["algorithm"], settings["training"]["num_generations"]) == ("rloo", 8)
+    assert [row["step"] for row in rows_of(run) if "success" in row] == [4]
+    assert train_command(config=str(config), preset=None, seed=3, out=None, algorithm="rlo") == 2
+    assert "did you mean rloo" in capsys.readouterr().err
+
+
 def test_an_interrupted_run_is_readable_and_goes_on_to_the_same_end(config, tmp_path, capsys):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert train_command(config=config, preset=None, seed=0, out=whole) == 0

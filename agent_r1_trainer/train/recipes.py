@@ -1,0 +1,161 @@
+"""Files of settings on disk: how one is found, and what it takes over from the files that it extends."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent_r1_trainer.algorithms import algorithm_settings, find_algorithm, make_way
+
+__all__ = ["find_recipe", "load_recipe", "merge_settings", "recipe_names", "recipe_summary"]
+
+SHIPPED = Path(__file__).parent.parent / "recipes"
+"""The recipes of this package."""
+
+_SUFFIXES = (".yaml", ".yml")
+
+Check = Callable[[Mapping[str, Any], str], None]
+
+
+def recipe_names(*, bases: bool = False) -> list[str]:
+    """Names of the shipped recipes, sorted.
+
+    Args:
+        bases: Those that are there to be extended, such as `tasks/webshop`, instead of those to run.
+    """
+    paths = SHIPPED.rglob("*.yaml") if bases else SHIPPED.glob("*.yaml")
+    names = (path.relative_to(SHIPPED).with_suffix("").as_posix() for path in paths)
+    return sorted(name for name in names if not bases or "/" in name)
+
+
+def find_recipe(name: str | Path, folder: Path | None = None) -> Path:
+    """Find a file of settings.
+
+    Args:
+        name: A path that ends in `.yaml` or `.yml`, or the name of a shipped recipe.
+        folder: What a relative path is relative to; the working directory without it.
+
+    Raises:
+        ValueError: There is no shipped recipe of that name; the nearest are named.
+    """
+    path = Path(name)
+    if path.suffix in _SUFFIXES:
+        return path if folder is None else folder / path
+    if folder is None and path.is_file():
+        return path
+    known = recipe_names() + recipe_names(bases=True)
+    if path.as_posix() in known:
+        return SHIPPED / f"{path.as_posix()}.yaml"
+    near = difflib.get_close_matches(path.as_posix(), known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `agent-r1 recipes` lists them"
+    raise ValueError(f"there is no recipe {str(name)!r}{hint} (a path to a file ends in .yaml)")
+
+
+def recipe_summary(name: str) -> str:
+    """The first line of a shipped recipe's comment."""
+    with (SHIPPED / f"{name}.yaml").open(encoding="utf-8") as stream:
+        return stream.readline().removeprefix("#").strip()
+
+
+def load_recipe(path: Path, *, algorithm: str | None = None, check: Check | None = None) -> dict[str, Any]:
+    """Read a file of settings, with what it extends and with its algorithm's settings.
+
+    Args:
+        path: The file.
+        algorithm: Instead of the file's own, as if another file extended this one and named it.
+        check: Called with the content of each file that is read, and its path, before they are merged.
+
+    Returns:
+        Plain data without `extends`; `algorithm` is among them if there is one.
+
+    Raises:
+        ValueError: A file is no mapping, extends itself, or names what does not exist.
+        OSError: A file cannot be read.
+    """
+    values = _load(path, (), check)
+    if algorithm is not None:
+        values = {**make_way(algorithm, values, values.get("algorithm")), "algorithm": algorithm}
+    if values.get("algorithm") is None:
+        return values
+    name = values.pop("algorithm")
+    return {"algorithm": name, **algorithm_settings(name, values)}
+
+
+def merge_settings(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay settings over others: mappings are merged key by key, everything else is replaced.
+
+    Inside a mapping, null takes away the key of the base (as in RFC 7396); at the top it is a value like others.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        under = base.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            kept = merge_settings(under, value)
+            gone = {name for name, new in value.items() if new is None and name in under}
+            merged[key] = {name: item for name, item in kept.items() if name not in gone}
+        else:
+            merged[key] = value
+    return merged
+
+
+def _load(path: Path, chain: tuple[Path, ...], check: Check | None) -> dict[str, Any]:
+    place = path.resolve()
+    if place in chain:
+        way = " extends ".join(step.name for step in (*chain[chain.index(place) :], place))
+        raise ValueError(f"{chain[0]}: extends goes round in a circle: {way}")
+    values = _read(path)
+    parents = values.pop("extends", [])
+    if isinstance(parents, str):
+        parents = [parents]
+    if not isinstance(parents, list) or not all(isinstance(parent, str) for parent in parents):
+        raise ValueError(f"{path}: extends must be the name of a recipe or a path, or a list of these, got {parents!r}")
+    if check is not None:
+        check(values, str(path))
+    if values.get("algorithm") is not None:
+        try:
+            find_algorithm(values["algorithm"])
+        except ValueError as error:
+            raise ValueError(f"{path}: algorithm: {error}") from None
+    base: dict[str, Any] = {}
+    for parent in parents:
+        try:
+            found = find_recipe(parent, path.parent)
+        except ValueError as error:
+            raise ValueError(f"{path}: extends: {error}") from None
+        if not found.is_file():
+            raise FileNotFoundError(f"{path}: extends: there is no file {found}")
+        base = _lay_over(base, _load(found, (*chain, place), check))
+    return _lay_over(base, values)
+
+
+def _lay_over(base: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Merge; where another algorithm is named, what was set for the former one gives way."""
+    former, wanted = base.get("algorithm"), values.get("algorithm")
+    if former is not None and wanted is not None and former != wanted:
+        base = make_way(wanted, base, former)
+    return merge_settings(base, values)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with path.open(encoding="utf-8") as stream:
+        try:
+            values = yaml.load(stream, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold settings as `name: value` lines")
+    return values
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that takes 5e-4 for a number, as JSON and Python do; YAML 1.1 wants 5.0e-4."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)

@@ -1,0 +1,114 @@
+"""What a file takes over from the files that it extends, and the words for mistakes in them."""
+
+import pytest
+
+from agent_r1_trainer.train.recipes import SHIPPED, find_recipe, load_recipe, merge_settings
+from agent_r1_trainer.train.settings import read_settings
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return put
+
+
+def test_later_files_win_and_lists_merge_in_order(write):
+    write("a.yaml", "model: a\nenv: a\nseed: 1\nlam: 0.1\n")
+    write("sub/b.yaml", "extends: ../a.yaml\nmodel: b\nlam: 0.2\n")
+    write("c.yaml", "lam: 0.3\ngamma: 0.3\n")
+    path = write("d.yaml", "extends: [sub/b.yaml, c.yaml]\ngamma: 0.4\n")
+    assert load_recipe(path) == {"model": "b", "env": "a", "seed": 1, "lam": 0.3, "gamma": 0.4}
+
+
+def test_mappings_merge_key_by_key_and_null_takes_a_key_away(write):
+    base = {"env_kwargs": {"split": "train", "data": "x", "deep": {"a": 1, "b": 2}}, "peft": {"r": 8}, "list": [1, 2]}
+    over = {"env_kwargs": {"data": None, "top_k": None, "deep": {"a": None, "c": 3}}, "peft": None, "list": [3]}
+    assert merge_settings(base, over) == {
+        "env_kwargs": {"split": "train", "deep": {"b": 2, "c": 3}, "top_k": None},
+        "peft": None,
+        "list": [3],
+    }
+    assert base["env_kwargs"]["deep"] == {"a": 1, "b": 2}
+
+
+def test_a_shipped_recipe_can_be_extended_and_one_file_by_two_ways(write):
+    write("left.yaml", "extends: demo\nseed: 1\n")
+    write("right.yaml", "extends: demo\nlearning_rate: 1e-3\n")
+    values = load_recipe(write("run.yaml", "extends: [left.yaml, right.yaml]\nexam: {episodes: 9}\n"))
+    demo = load_recipe(SHIPPED / "demo.yaml")
+    assert values == {**demo, "seed": 1, "learning_rate": 1e-3, "exam": {**demo["exam"], "episodes": 9}}
+
+
+def test_the_algorithm_fills_what_neither_file_nor_parents_set(write):
+    write("base.yaml", "model: m\nenv: e\nepsilon: 0.1\n")
+    path = write("run.yaml", "extends: base.yaml\nalgorithm: gspo\nnum_generations: 4\n")
+    settings = read_settings(path)
+    assert settings.algorithm == "gspo"
+    assert settings.training["epsilon"] == 0.1 and settings.training["num_generations"] == 4
+    assert settings.training["importance_sampling_level"] == "sequence"
+    assert "epsilon_high" not in settings.training and "critic" not in settings.training
+
+
+@pytest.mark.parametrize("way", ["file", "option"])
+def test_another_algorithm_than_that_of_the_parents_starts_from_its_own_settings(write, way):
+    text = "model: m\nenv: e\nalgorithm: steppo\nepsilon: 3e-4\nepsilon_high: 4e-4\ncritic_warmup_steps: 4\nlam: 0.9\n"
+    base = write("base.yaml", text)
+    child = write("child.yaml", "extends: base.yaml\nalgorithm: rloo\n")
+    training = (read_settings(child) if way == "file" else read_settings(base, "rloo")).training
+    assert (training["epsilon"], training["epsilon_high"], training["lam"]) == (0.2, None, 0.9)
+    assert (training["advantage_estimator"], training["kl_in"]) == ("rloo", "reward")
+    assert "critic_warmup_steps" not in training
+    same = read_settings(base, "steppo").training
+    assert same["epsilon"] == 0.2 and same["critic_warmup_steps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: hotpotqa_steppo_cpus\n", "extends: there is no recipe 'hotpotqa_steppo_cpus'; did you mean"),
+        ("extends: nowhere.yaml\n", "nowhere.yaml"),
+        ("extends: 3\n", "extends must be the name of a recipe or a path"),
+        ("extends: [demo, {a: 1}]\n", "extends must be the name of a recipe or a path"),
+        ("algorithm: grop\n", "algorithm: there is no algorithm 'grop'; did you mean grpo"),
+        ("algorithm: [grpo]\n", "there is no algorithm ['grpo']"),
+        ("extends: demo\nlearning_rte: 1\n", "there is no setting 'learning_rte'; did you mean learning_rate"),
+        ("extends: demo\nexam: {episode: 1}\n", "exam: there is no setting 'episode'; did you mean episodes"),
+    ],
+)
+def test_mistakes_name_the_file_and_the_key(write, text, message):
+    path = write("run.yaml", text)
+    with pytest.raises((ValueError, OSError)) as error:
+        read_settings(path)
+    assert str(path) in str(error.value) and message in str(error.value)
+
+
+def test_a_mistake_in_a_parent_names_the_parent(write):
+    parent = write("parent.yaml", "epsilonn: 1\n")
+    with pytest.raises(ValueError, match="did you mean epsilon") as error:
+        read_settings(write("run.yaml", "extends: parent.yaml\nmodel: m\nenv: e\n"))
+    assert str(parent) in str(error.value)
+
+
+def test_circles_are_refused(write):
+    write("a.yaml", "extends: sub/b.yaml\n")
+    write("sub/b.yaml", "extends: [demo, ../c.yaml]\n")
+    path = write("c.yaml", "extends: a.yaml\n")
+    with pytest.raises(ValueError, match="c.yaml extends a.yaml extends b.yaml extends c.yaml"):
+        load_recipe(path)
+    with pytest.raises(ValueError, match="self.yaml extends self.yaml"):
+        load_recipe(write("self.yaml", "extends: ./self.yaml\n"))
+
+
+def test_names_and_paths(write, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    write("demo", "model: m\nenv: e\n")
+    assert find_recipe("demo") == tmp_path.__class__("demo")  # a file that is there goes before a name
+    assert find_recipe("demo", tmp_path) == SHIPPED / "demo.yaml"
+    assert find_recipe("tasks/webshop") == SHIPPED / "tasks" / "webshop.yaml"
+    with pytest.raises(ValueError, match="did you mean .*webshop_grpo"):
+        find_recipe("webshop-grpo")

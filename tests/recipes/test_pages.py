@@ -1,0 +1,60 @@
+"""What the pages on algorithms and recipes say is what there is."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_trainer.algorithms import ALGORITHMS
+from agent_r1_trainer.train.recipes import find_recipe, load_recipe, recipe_names
+
+DOCS = Path(__file__).parents[2] / "docs"
+COLUMNS = {"HotpotQA": "hotpotqa", "ALFWorld": "alfworld", "WebShop": "webshop", "paper search": "paper_search"}
+
+
+def rows(page: str) -> list[list[str]]:
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+
+
+def test_the_table_of_algorithms_is_the_table_of_the_code():
+    found = {row[0].strip("`"): row[1:] for row in rows("algorithms.md") if len(row) == 10 and row[0].startswith("`")}
+    assert list(found) == list(ALGORITHMS)
+    for name, algorithm in ALGORITHMS.items():
+        s = algorithm.settings
+        std = (s.get("advantage_kwargs") or {}).get("normalize_std", True)
+        clip = f"{s['epsilon']:g}" + ("" if s["epsilon_high"] is None else f" / {s['epsilon_high']:g}")
+        assert found[name] == [
+            algorithm.title,
+            f"`{s['advantage_estimator']}`" + ("" if std else ", no std"),
+            "yes" if "critic" in s else "no",
+            s["importance_sampling_level"],
+            clip,
+            f"`{s['loss_aggregation']}`",
+            str(s["num_generations"]),
+            f"{s['kl_estimator']} in the {s['kl_in']}",
+            ", ".join(algorithm.papers),
+        ]
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_on_the_page(name):
+    assert f"`{name}`" in (DOCS / "recipes.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_of_the_page_are_those_of_the_recipes():
+    table = {row[0]: dict(zip(COLUMNS.values(), row[1:], strict=True)) for row in rows("recipes.md") if len(row) == 5}
+    for task in COLUMNS.values():
+        base, steppo = load_recipe(find_recipe(f"tasks/{task}")), load_recipe(find_recipe(f"{task}_steppo"))
+        lengths = f"{base['max_prompt_length']:,}, {base['max_completion_length']:,}"
+        assert table["tokens of a prompt, a reply"][task] == lengths
+        assert table["environment"][task] == f"`{base['env']}`"
+        assert table["episodes of a rollout"][task] == str(base["rollout_batch_size"])
+        assert table["`num_minibatches`"][task] == str(base["num_minibatches"])
+        assert table["gamma (GiGPO: 0.95)"][task] == f"{steppo.get('gamma', 1):g}"
+        high = steppo["epsilon_high"]
+        assert table["clip of StepPO"][task] == ("0.2" if high is None else "3e-4 / 4e-4")
+        assert (steppo["epsilon"], high) == ((0.2, None) if high is None else (3e-4, 4e-4))
+        beta = "RLOO, REINFORCE++, GiGPO: 0.001" if "beta" not in base else f"{base['beta']:g}"
+        assert table["KL (`beta`)"][task] == beta
+        for algorithm in ("rloo", "reinforce_pp", "gigpo"):
+            assert load_recipe(find_recipe(f"{task}_{algorithm}"))["beta"] == 0.001
