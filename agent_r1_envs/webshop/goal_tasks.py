@@ -14,6 +14,7 @@ from agent_r1_envs.webshop.catalogue import Catalogue
 from agent_r1_envs.webshop.data import Goal
 from agent_r1_envs.webshop.goals import GoalKind
 
+_FILES: Final = {"human": "human instructions (items_human_ins.json)", "synthetic": "attributes (items_ins_v2.json)"}
 _REMEMBERED: Final = 4096
 _COMPARABLE: Final = 50_000  # ids among which a mistyped one is looked for
 
@@ -39,6 +40,11 @@ class GoalTasks(TaskSet[Goal]):
         split = "eval" if split == "validation" else split
         self._goals = catalogue.goals(kind)
         self.places = self._goals.places(split)
+        if not len(self._goals):
+            raise ValueError(
+                f"{catalogue.dataset!r} has no {kind} goals: they come from the file of {_FILES[kind]}. Pass the folder "
+                "that holds it as data=, or name each file: data={'products': .., 'attributes': .., 'human': ..}"
+            )
         if not self.places:
             raise ValueError(
                 f"split {split!r} of the {len(self._goals)} {kind} goals of {catalogue.dataset!r} holds no goal"

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
+import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.webshop.catalogue import Catalogue
 from agent_r1_envs.webshop.loading import open_catalogue
@@ -108,3 +110,10 @@ def test_bad_arguments() -> None:
         open_catalogue(nouns="spacy")
     with pytest.raises(ValueError, match="products at least"):
         open_catalogue({"human": "x.json"})
+
+
+@pytest.mark.parametrize(("kind", "file"), [("human", "items_human_ins.json"), ("synthetic", "items_ins_v2.json")])
+def test_products_without_the_file_of_their_goals(tmp_path: Path, kind: str, file: str) -> None:
+    write(tmp_path, [product()], None, None)
+    with pytest.raises(ValueError, match=rf"no {kind} goals: they come from the file of .*{file}"):
+        gymnasium.make("AgentR1/WebShop-v0", data=str(tmp_path / "products.json"), goals=kind, nouns="fallback")
