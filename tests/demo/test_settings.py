@@ -6,7 +6,7 @@ import pytest
 
 import agent_r1_trainer
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.tiny_policy.demonstrations import ENV_ID, ENV_KWARGS
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import ENV_ID, ENV_KWARGS
 from agent_r1_trainer.train.settings import PRESETS, ExamSettings, read_settings
 
 RECIPES = sorted((Path(agent_r1_trainer.__file__).parent / "recipes").glob("*.yaml"))
