@@ -1,9 +1,9 @@
-"""Make the tiny policy: `python -m agent_r1_trainer.tiny_policy [--out FOLDER] [--seed N]`."""
+"""Make a tiny policy: `python -m agent_r1_trainer.tiny_policy [hotpotqa|household] [--out FOLDER] [--seed N]`."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -11,19 +11,20 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from agent_r1_trainer.tiny_policy.cloning import CloningConfig
-from agent_r1_trainer.tiny_policy.loading import CHECKPOINT, make_tiny_policy, save_tiny_policy
-from agent_r1_trainer.tiny_policy.quality import measure_quality
+from agent_r1_trainer.tiny_policy.loading import make_tiny_policy, save_tiny_policy
+from agent_r1_trainer.tiny_policy.subjects import SUBJECTS
 
 
 def main() -> None:
     """Clone the policy on one thread, save it and say what it can do."""
     parser = argparse.ArgumentParser(prog="python -m agent_r1_trainer.tiny_policy", description=__doc__)
-    parser.add_argument("--out", type=Path, default=CHECKPOINT, help="where the checkpoint goes")
+    parser.add_argument("subject", nargs="?", choices=list(SUBJECTS), default="hotpotqa", help="what it is made for")
+    parser.add_argument("--out", type=Path, help="where the checkpoint goes; by default where the shipped one is")
     parser.add_argument("--seed", type=int, default=0, help="of the weights and the demonstrations")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # at this size more threads are slower
-    config = CloningConfig(seed=arguments.seed)
+    subject = SUBJECTS[arguments.subject]
+    config = replace(subject.cloning, seed=arguments.seed)
     steps = {"copy": config.copy_steps, "expert": config.expert_steps, "habits": config.habit_steps}
     with Progress() as progress:
         bars = {phase: progress.add_task(phase, total=total) for phase, total in steps.items()}
@@ -31,10 +32,10 @@ def main() -> None:
         def report(phase: str, step: int, loss: float) -> None:
             progress.update(bars[phase], completed=step, description=f"{phase:7} loss {loss:6.3f}")
 
-        model, tokenizer = make_tiny_policy(config, report=report)
-    save_tiny_policy(model, tokenizer, arguments.out)
-    table = Table("on 300 test tasks", "share")
-    for name, share in asdict(measure_quality(model, tokenizer)).items():
+        model, tokenizer = make_tiny_policy(config, report=report, subject=subject)
+    save_tiny_policy(model, tokenizer, arguments.out or subject.checkpoint)
+    table = Table("on test tasks", "share")
+    for name, share in asdict(subject.measure(model, tokenizer)).items():
         table.add_row(name.replace("_", " "), f"{share:.3f}")
     Console().print(table)
 

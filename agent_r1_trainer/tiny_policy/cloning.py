@@ -1,31 +1,46 @@
-"""Behaviour cloning of the tiny policy, three phases in two to three minutes of one core.
+"""Behaviour cloning of a tiny policy, three phases in two to four minutes of one core.
 
 1. *Copying.* Random words, repeated: the attention heads that find an earlier occurrence and read what followed it form
    in a quarter of a minute here, and hardly ever from demonstrations alone.
 2. *The expert.* The loss on the replies alone does not teach a model of this size to read; a language-model loss on
    the observations beside it does.
-3. *Habits.* A short course with an impatient demonstrator leaves the skills intact and spoils the strategy. Starting
-   from scratch on such demonstrations would fail: there is too little to copy.
+3. *Habits.* A short course with a demonstrator of bad habits leaves the skills intact and spoils the strategy.
+   Starting from scratch on such demonstrations would fail: there is too little to copy.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.nn import functional
 
-from agent_r1_trainer.tiny_policy.demonstrations import EXPERT, IMPATIENT, Habits, stream_demonstrations
-
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Batch", "CloningConfig", "Report", "clone", "cloning_loss", "copying_loss", "encode_batch"]
+__all__ = [
+    "Batch",
+    "CloningConfig",
+    "Conversation",
+    "Report",
+    "Teach",
+    "clone",
+    "cloning_loss",
+    "copying_loss",
+    "encode_batch",
+]
+
+Conversation = list[dict[str, Any]]
+"""Chat messages up to the last reply. A reply with `"weight": 0` is shown and not imitated."""
+
+Teach = Callable[[Literal["expert", "habits"], int], Iterator[Conversation]]
+"""Called with a phase and a seed; yields demonstrations without end."""
 
 Report = Callable[[str, int, float], None]
 """Called with phase, step and loss."""
@@ -43,8 +58,8 @@ class CloningConfig:
         copy_steps: Optimizer steps of phase 1.
         expert_steps: Optimizer steps of phase 2.
         habit_steps: Optimizer steps of phase 3.
-        habits: Of the demonstrator of phase 3.
         batch_size: Demonstrations, or exercises, a step; each is used once.
+        pool: Batches that are drawn together and share their demonstrations out by length: less padding.
         copy_words: Random words of an exercise, which are then repeated twice.
         learning_rate: At the start; it falls along a cosine within phase 2.
         final_learning_rate: At the end of phase 2.
@@ -57,8 +72,8 @@ class CloningConfig:
     copy_steps: int = 200
     expert_steps: int = 380
     habit_steps: int = 130
-    habits: Habits = IMPATIENT
     batch_size: int = 32
+    pool: int = 1
     copy_words: int = 24
     learning_rate: float = 3e-3
     final_learning_rate: float = 3e-4
@@ -73,8 +88,8 @@ class Batch:
 
     Attributes:
         ids: int64 [rows, tokens].
-        replies: bool [rows, tokens], true for the ids of replies, their end of turn included.
-        observations: bool [rows, tokens], true for all other ids that are not padding.
+        replies: bool [rows, tokens], true for the ids of replies to imitate, their end of turn included.
+        observations: bool [rows, tokens], true for what the environment says, and the marks of who speaks.
     """
 
     ids: torch.Tensor
@@ -83,7 +98,11 @@ class Batch:
 
 
 def clone(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: CloningConfig, report: Report | None = None
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    config: CloningConfig,
+    teach: Teach,
+    report: Report | None = None,
 ) -> None:
     """Train `model` in place through the three phases.
 
@@ -91,6 +110,7 @@ def clone(
         model: A fresh model; see `build_model`.
         tokenizer: Its tokenizer.
         config: The settings.
+        teach: Gives the demonstrations of phases 2 and 3.
         report: Told the loss after every step.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
@@ -109,34 +129,37 @@ def clone(
             if report is not None:
                 report(phase, step + 1, loss.item())
 
-    def demonstrated(seed: int, habits: Habits) -> Iterator[Loss]:
-        stream = stream_demonstrations(seed=seed, habits=habits)
-        while True:
-            batch = encode_batch(tokenizer, list(itertools.islice(stream, config.batch_size)))
-            yield partial(cloning_loss, model, batch, config.observation_weight)
+    def demonstrated(phase: Literal["expert", "habits"], seed: int) -> Iterator[Loss]:
+        for batch in _batches(teach(phase, seed), config, random.Random(seed)):
+            yield partial(cloning_loss, model, encode_batch(tokenizer, batch), config.observation_weight)
 
     copying = _exercises(model, len(tokenizer), config)
-    expert = demonstrated(2 * config.seed, EXPERT)
-    habits = demonstrated(2 * config.seed + 1, config.habits)
+    expert = demonstrated("expert", 2 * config.seed)
+    habits = demonstrated("habits", 2 * config.seed + 1)
     fit("copy", copying, config.copy_steps, lambda done: high * min(1.0, 4 * done + 0.01))
     fit("expert", expert, config.expert_steps, partial(_cosine, high, low))
     fit("habits", habits, config.habit_steps, partial(_cosine, config.habit_learning_rate, low))
     model.eval()
 
 
-def encode_batch(tokenizer: PreTrainedTokenizerBase, conversations: list[list[dict[str, Any]]]) -> Batch:
+def encode_batch(tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Conversation]) -> Batch:
     """Encode conversations with the chat template and tell replies from observations."""
     texts = [tokenizer.apply_chat_template(messages, tokenize=False) for messages in conversations]
     encoded = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
     ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
-    speaks = tokenizer.convert_tokens_to_ids("<|assistant|>")
-    replies = torch.zeros_like(real)
-    talking = torch.zeros(len(ids), dtype=torch.bool)
-    for column in range(ids.size(1)):
-        token = ids[:, column]
-        replies[:, column] = talking
-        talking = (talking & (token != tokenizer.eos_token_id)) | (token == speaks)
-    return Batch(ids, replies & real, ~replies & real)
+    speaks, ends = tokenizer.convert_tokens_to_ids("<|assistant|>"), tokenizer.eos_token_id
+    replies, observations = torch.zeros_like(real), torch.zeros_like(real)
+    for row, (tokens, messages) in enumerate(zip(ids.tolist(), conversations, strict=True)):
+        wanted = iter([message.get("weight", 1) > 0 for message in messages if message["role"] == "assistant"])
+        talking, imitate = False, False
+        for column, token in enumerate(tokens):
+            observations[row, column] = not talking
+            replies[row, column] = talking and imitate
+            if token == speaks:
+                talking, imitate = True, next(wanted)
+            elif token == ends:
+                talking = False
+    return Batch(ids, replies & real, observations & real)
 
 
 def cloning_loss(model: PreTrainedModel, batch: Batch, observation_weight: float) -> torch.Tensor:
@@ -166,6 +189,20 @@ def _exercises(model: PreTrainedModel, vocabulary: int, config: CloningConfig) -
     while True:
         words = torch.randint(vocabulary, (config.batch_size, config.copy_words), generator=generator)
         yield partial(copying_loss, model, words)
+
+
+def _batches(
+    demonstrations: Iterator[Conversation], config: CloningConfig, rng: random.Random
+) -> Iterator[list[Conversation]]:
+    """Yield batches of demonstrations that are about equally long, in random order."""
+    size = config.batch_size
+    while True:
+        pool = list(itertools.islice(demonstrations, size * config.pool))
+        if config.pool > 1:
+            pool.sort(key=lambda messages: sum(len(message["content"]) for message in messages))
+        batches = [pool[first : first + size] for first in range(0, len(pool), size)]
+        rng.shuffle(batches)
+        yield from batches
 
 
 def _cosine(high: float, low: float, done: float) -> float:

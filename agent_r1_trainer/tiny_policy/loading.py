@@ -1,40 +1,49 @@
-"""Saving and loading the tiny policy."""
+"""Making, saving and loading tiny policies."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_r1_trainer.tiny_policy.architecture import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig, Report, clone
-from agent_r1_trainer.tiny_policy.language import environment_words
+from agent_r1_trainer.tiny_policy.subjects import SUBJECTS, Subject
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["CHECKPOINT", "load_tiny_policy", "make_tiny_policy", "save_tiny_policy"]
+__all__ = ["CHECKPOINT", "CHECKPOINTS", "load_tiny_policy", "make_tiny_policy", "save_tiny_policy"]
 
-CHECKPOINT = Path(__file__).parent / "checkpoint"
-"""The shipped checkpoint, which `python -m agent_r1_trainer.tiny_policy` makes."""
+CHECKPOINTS: Final = {subject.model: subject.checkpoint for subject in SUBJECTS.values()}
+"""The shipped checkpoints, by the name that a run's setting `model` takes: `tiny` and `tiny-household`."""
+
+CHECKPOINT: Final = CHECKPOINTS["tiny"]
+"""The shipped checkpoint for HotpotQA, which `python -m agent_r1_trainer.tiny_policy hotpotqa` makes."""
 
 
 def make_tiny_policy(
-    config: CloningConfig, architecture: TinyArchitecture | None = None, report: Report | None = None
+    config: CloningConfig | None = None,
+    architecture: TinyArchitecture | None = None,
+    report: Report | None = None,
+    *,
+    subject: Subject = SUBJECTS["hotpotqa"],
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Build and clone a tiny policy; two to three minutes of one core with the default settings.
+    """Build and clone a tiny policy; two to four minutes of one core with the default settings.
 
     Args:
-        config: Settings of the cloning; its seed also decides the initial weights.
-        architecture: Sizes of the model; None takes those of the shipped one.
+        config: Settings of the cloning; its seed also decides the initial weights. None takes those of the subject.
+        architecture: Sizes of the model; None takes those of the subject.
         report: Told phase, step and loss after every step.
+        subject: What it is made for.
 
     Returns:
         The model, in evaluation mode, and its tokenizer.
     """
-    tokenizer = build_tokenizer(environment_words())
-    model = build_model(architecture or TinyArchitecture(), tokenizer, seed=config.seed)
-    clone(model, tokenizer, config, report)
+    config = config or subject.cloning
+    tokenizer = build_tokenizer(subject.words(), subject.commands)
+    model = build_model(architecture or subject.architecture, tokenizer, seed=config.seed)
+    clone(model, tokenizer, config, subject.teach, report)
     return model, tokenizer
 
 
@@ -46,7 +55,7 @@ def save_tiny_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def load_tiny_policy(folder: Path = CHECKPOINT) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a tiny policy, the shipped one by default, in float32 and evaluation mode."""
+    """Load a tiny policy, the shipped one for HotpotQA by default, in float32 and evaluation mode."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

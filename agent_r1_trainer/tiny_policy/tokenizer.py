@@ -7,7 +7,8 @@ learn in a minute. Spaces are not tokens; decoding puts them back by the rules o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ _WORD: Final = r"\w+|[^\w\s]|\n"
 _SPACES: Final = r"[^\S\n]+"
 
 
-def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(words: Iterable[str], commands: Sequence[str] = COMMANDS) -> PreTrainedTokenizerFast:
     """Make a tokenizer that knows `words`, the commands, punctuation and the numbers 1 to 50.
 
     Args:
-        words: Words of the language; case matters, duplicates and order do not.
+        words: Words of the language; case matters, duplicates and order do not. One made of several marks, such as
+            `-=`, is a token too.
+        commands: Names that a bracket follows without a space.
 
     Returns:
         A fast tokenizer with its own chat template. The end of a turn is the end-of-sequence token. Text made of known
@@ -52,20 +55,26 @@ def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     special = [PAD, UNKNOWN, END, *(f"<|{role}|>" for role in ROLES)]
-    known = [*_PUNCTUATION, *COMMANDS, *_NUMBERS]
-    vocabulary = [*special, *known, *sorted(set(words) - {*special, *known})]
+    known = [*_PUNCTUATION, *commands, *_NUMBERS]
+    others = sorted(set(words) - {*special, *known})
+    vocabulary = [*special, *known, *others]
+    marks = [re.escape(word) for word in others if not re.fullmatch(_WORD, word)]
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(vocabulary)}, UNKNOWN))
+    word = Regex("|".join([*marks, _WORD]))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(_SPACES), "removed"), pre_tokenizers.Split(Regex(_WORD), "isolated")]
+        [
+            pre_tokenizers.Split(Regex(_SPACES), "removed"),
+            pre_tokenizers.Split(word, "isolated"),
+        ]
     )
-    commands = "|".join(COMMANDS)
+    calls = [decoders.Replace(Regex(rf"(?<={'|'.join(commands)}) (?=\[)"), "")] if commands else []
     tokenizer.decoder = decoders.Sequence(
         [
             decoders.WordPiece(prefix=PAD, cleanup=False),  # joins words with spaces; no word starts with the prefix
             decoders.Fuse(),
             decoders.Replace(Regex(r" (?=[.,:;?!')\]\n])"), ""),
             decoders.Replace(Regex(r"(?<=[(\['\n]) "), ""),
-            decoders.Replace(Regex(rf"(?<={commands}) (?=\[)"), ""),
+            *calls,
         ]
     )
     return PreTrainedTokenizerFast(

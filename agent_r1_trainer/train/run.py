@@ -18,14 +18,12 @@ from agent_r1_trainer.demo.exam import Exam, ExamResult
 from agent_r1_trainer.demo.table import exam_table
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.steppo_trainer import StepPOTrainer
-from agent_r1_trainer.tiny_policy import CHECKPOINT
+from agent_r1_trainer.tiny_policy import CHECKPOINTS
 from agent_r1_trainer.train.folder import RunFolder, write_json
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings
 
 __all__ = ["TrainRun"]
-
-_TINY = "tiny"
 
 
 class TrainRun:
@@ -115,7 +113,7 @@ class TrainRun:
 
             peft_config = LoraConfig(**{"task_type": "CAUSAL_LM", **settings.peft})
         trainer = StepPOTrainer(
-            model=str(CHECKPOINT) if settings.model == _TINY else settings.model,
+            model=str(CHECKPOINTS.get(settings.model, settings.model)),
             args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
             env=settings.envs or settings.env,
             eval_env=settings.eval_env,

@@ -15,7 +15,9 @@ from agent_r1_trainer.train.types import check_types
 
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 
-PRESETS = {"demo": Path(__file__).parent.parent / "recipes" / "demo.yaml"}
+_RECIPES = Path(__file__).parent.parent / "recipes"
+
+PRESETS = {"demo": _RECIPES / "demo.yaml", "household": _RECIPES / "household_cpu.yaml"}
 """Built-in files, by the name that `--preset` takes."""
 
 
@@ -44,7 +46,7 @@ class TrainSettings:
     """A training run.
 
     Attributes:
-        model: Name or path of the model; `tiny` is the policy that comes with this package.
+        model: Name or path of the model; `tiny` and `tiny-household` are the policies that come with this package.
         env: Id of the environment; empty in a mixture.
         envs: The environments of a mixture by name; in the file, an id or the fields of `MixtureEntry`.
         eval_env: Id of the one that is evaluated on while training; None takes `env` if there are `eval_env_kwargs`.

@@ -10,7 +10,7 @@ from agent_r1_trainer.bench.command import bench_command
 from agent_r1_trainer.bench.log import read_log
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.tiny_policy import TinyArchitecture, build_model
-from agent_r1_trainer.tiny_policy.language import environment_words
+from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
 from agent_r1_trainer.tiny_policy.loading import save_tiny_policy
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_r1_trainer.tiny_policy import load_tiny_policy
-from agent_r1_trainer.tiny_policy.quality import play
+from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
 from agent_r1_trainer.train.folder import RunFolder
 
 

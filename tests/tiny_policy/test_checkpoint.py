@@ -5,8 +5,8 @@ import torch
 
 from agent_r1_trainer.tiny_policy import CHECKPOINT, load_tiny_policy
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig
+from agent_r1_trainer.tiny_policy.hotpotqa.quality import Quality, measure_quality
 from agent_r1_trainer.tiny_policy.loading import make_tiny_policy
-from agent_r1_trainer.tiny_policy.quality import Quality, measure_quality
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import torch
 
 from agent_r1_trainer.tiny_policy.architecture import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig, clone, cloning_loss, copying_loss, encode_batch
-from agent_r1_trainer.tiny_policy.demonstrations import EXPERT, IMPATIENT, demonstrate, make_env
-from agent_r1_trainer.tiny_policy.language import environment_words
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import EXPERT, IMPATIENT, demonstrate, make_env, teach
+from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 SMALL = TinyArchitecture(hidden_size=16, layers=2, heads=2, key_value_heads=1, feed_forward_size=32)
@@ -79,7 +79,7 @@ def test_cloning_is_a_function_of_its_settings(tokenizer):
         torch.manual_seed(random.randrange(1000))  # the global generator has no say
         model = build_model(SMALL, tokenizer, seed=config.seed)
         seen = []
-        clone(model, tokenizer, config, lambda phase, step, loss: seen.append((phase, step, loss)))
+        clone(model, tokenizer, config, teach, lambda phase, step, loss: seen.append((phase, step, loss)))
         assert [phase for phase, _, _ in seen] == ["copy"] * 2 + ["expert"] * 3 + ["habits"] * 2
         assert not model.training
         return torch.cat([parameter.flatten() for parameter in model.parameters()]), seen

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from agent_r1_envs.hotpotqa.lexicon import NAMESPACES, split_of
-from agent_r1_trainer.tiny_policy.demonstrations import (
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import (
     EXPERT,
     Habits,
     demonstrate,

@@ -5,8 +5,8 @@ import random
 from agent_r1_trainer.packing import merge_units
 from agent_r1_trainer.prompts import PromptBuilder
 from agent_r1_trainer.tiny_policy import load_tiny_policy
-from agent_r1_trainer.tiny_policy.demonstrations import EXPERT, demonstrate, make_env
-from agent_r1_trainer.tiny_policy.quality import play
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import EXPERT, demonstrate, make_env
+from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
 
 
 def test_prompts_grow_by_reply_and_observation():

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import gymnasium
 from agent_r1_wrappers import recipes
@@ -22,7 +22,17 @@ from agent_r1_wrappers import recipes
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.hotpotqa.generator import generate
 
-__all__ = ["ENV_ID", "ENV_KWARGS", "EXPERT", "IMPATIENT", "Habits", "demonstrate", "make_env", "stream_demonstrations"]
+__all__ = [
+    "ENV_ID",
+    "ENV_KWARGS",
+    "EXPERT",
+    "IMPATIENT",
+    "Habits",
+    "demonstrate",
+    "make_env",
+    "stream_demonstrations",
+    "teach",
+]
 
 ENV_ID: Final = "AgentR1/HotpotQA-v0"
 ENV_KWARGS: Final[dict[str, Any]] = {"top_k": 2, "max_calls": 1}
@@ -65,6 +75,11 @@ def make_env(split: str = "train", **kwargs: Any) -> gymnasium.Env:
     import agent_r1_envs  # noqa: F401  (registers the id)
 
     return recipes.native(gymnasium.make(ENV_ID, split=split, disable_env_checker=True, **{**ENV_KWARGS, **kwargs}))
+
+
+def teach(phase: Literal["expert", "habits"], seed: int) -> Iterator[list[dict[str, Any]]]:
+    """Give the demonstrations of a phase of cloning."""
+    return stream_demonstrations(seed=seed, habits=EXPERT if phase == "expert" else IMPATIENT)
 
 
 def stream_demonstrations(*, seed: int, habits: Habits = EXPERT) -> Iterator[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Every word that the tiny policy meets in its environment."""
+"""Every word that the tiny policy of HotpotQA meets in its environment."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_r1_trainer.tiny_policy.demonstrations import make_env
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import make_env
+from agent_r1_trainer.tiny_policy.playing import play_tasks, success_rate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -54,8 +55,7 @@ def measure_quality(
     """
 
     def success(temperature: float) -> float:
-        episodes = play(model, tokenizer, tasks=tasks, split=split, temperature=temperature)
-        return sum(episode.success for episode in episodes) / len(episodes)
+        return success_rate(play(model, tokenizer, tasks=tasks, split=split, temperature=temperature))
 
     searches, answers = _skills(model, tokenizer, tasks, split)
     return Quality(success(1.0), success(0.0), success(0.3), _share(searches), _share(answers))
@@ -71,17 +71,15 @@ def play(
     seed: int = 0,
 ) -> list[Trajectory]:
     """Let a policy play the first `tasks` tasks of a split, through the loop that training uses."""
-    from agent_r1_trainer.flows import AgentEnvLoop, Assignment
-    from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
-    from agent_r1_trainer.seeds import derive_seed
-
-    flow = AgentEnvLoop(lambda: make_env(split), tokenizer, max_prompt_length=1024)
-    sampling = SamplingParams(_MOST_TOKENS, (tokenizer.eos_token_id,), temperature=temperature)
-    assignments = [Assignment(task, derive_seed(seed, "quality", task), group=task) for task in range(tasks)]
-    try:
-        return flow.run(assignments, TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id), sampling)
-    finally:
-        flow.close()
+    return play_tasks(
+        model,
+        tokenizer,
+        lambda: make_env(split),
+        tasks=tasks,
+        max_reply=_MOST_TOKENS,
+        temperature=temperature,
+        seed=seed,
+    )
 
 
 def _skills(
