@@ -42,8 +42,8 @@ class GoalTasks(TaskSet[Goal]):
         self.places = self._goals.places(split)
         if not len(self._goals):
             raise ValueError(
-                f"{catalogue.dataset!r} has no {kind} goals: they come from the file of {_FILES[kind]}. Pass the folder "
-                "that holds it as data=, or name each file: data={'products': .., 'attributes': .., 'human': ..}"
+                f"{catalogue.dataset!r} has no {kind} goals: they come from the file of {_FILES[kind]}. Pass the "
+                "folder that holds it as data=, or name each file: data={'products': .., 'attributes': .., 'human': ..}"
             )
         if not self.places:
             raise ValueError(
