@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
     from agent_r1_trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+    from agent_r1_trainer.warm_starting.run import warm_start
 
 __all__ = [
     "AgentEnvLoop",
@@ -22,6 +23,7 @@ __all__ = [
     "StepPOTrainer",
     "StopReason",
     "Trajectory",
+    "warm_start",
 ]
 
 _HOME = {
@@ -29,6 +31,7 @@ _HOME = {
     "steppo_config": ["StepPOConfig"],
     "steppo_trainer": ["StepPOTrainer"],
     "trajectory": ["Step", "StopReason", "Trajectory"],
+    "warm_starting.run": ["warm_start"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

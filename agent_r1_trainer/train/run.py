@@ -21,6 +21,7 @@ from agent_r1_trainer.tiny_policy import CHECKPOINT
 from agent_r1_trainer.train.folder import RunFolder, write_json
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings
+from agent_r1_trainer.train.warm import WarmStart, adapters
 
 __all__ = ["TrainRun"]
 
@@ -45,6 +46,7 @@ class TrainRun:
         self.folder = RunFolder(Path(settings.training["output_dir"]), dataclasses.asdict(settings))
         self._console = console
         self._reporter = ProgressReporter(self.folder, console)
+        self._warm = WarmStart(settings, self.folder, console) if settings.warm_start else None
 
     def run(self) -> bool:
         """Run to the end. Returns whether it got there: a SIGTERM stops it at a checkpoint."""
@@ -54,7 +56,15 @@ class TrainRun:
             self._show(_read_results(self.folder))
             return True
         started = time.perf_counter()
-        trainer = self._build()
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        model = str(CHECKPOINT) if self.settings.model == _TINY else self.settings.model
+        if self._warm is not None:
+            warmed = self._warm.run(model)
+            if warmed is None:
+                return False
+            model = warmed
+        trainer = self._build(model)
         main = trainer.is_world_process_zero()
         if main:
             self.folder.open()
@@ -96,23 +106,18 @@ class TrainRun:
     def close(self) -> None:
         """Give the terminal back."""
         self._reporter.close()
+        if self._warm is not None:
+            self._warm.close()
 
-    def _build(self) -> StepPOTrainer:
+    def _build(self, model: str) -> StepPOTrainer:
         settings = self.settings
-        if settings.threads is not None:
-            torch.set_num_threads(settings.threads)
-        peft_config = None
-        if settings.peft is not None:
-            from peft import LoraConfig
-
-            peft_config = LoraConfig(**{"task_type": "CAUSAL_LM", **settings.peft})
         trainer = StepPOTrainer(
-            model=str(CHECKPOINT) if settings.model == _TINY else settings.model,
+            model=model,
             args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
             env=settings.env,
             eval_env=settings.eval_env,
             callbacks=[self._reporter],
-            peft_config=peft_config,
+            peft_config=adapters(settings),
         )
         for callback in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             trainer.remove_callback(callback)
@@ -150,7 +155,8 @@ class TrainRun:
         if results and self.settings.exam is not None:
             split = self.settings.exam.env_kwargs.get("split", "")
             where = " ".join(part for part in (self.settings.exam.env or self.settings.env, split) if part)
-            self._console.print(exam_table(results, f"{len(results[0].tasks)} tasks of {where}, 95 % intervals"))
+            title = f"{len(results[0].tasks)} tasks of {where}, 95 % intervals"
+            self._console.print(exam_table(results, title, before="untrained" if self._warm is None else "warm start"))
 
 
 def _state(checkpoint: str) -> TrainerState:

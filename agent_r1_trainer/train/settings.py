@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from agent_r1_trainer.warm_starting.settings import WarmStartSettings, parse_warm_start
+
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 
 PRESETS = {"demo": Path(__file__).parent.parent / "recipes" / "demo.yaml"}
@@ -46,6 +48,7 @@ class TrainSettings:
         env: Id of the environment.
         eval_env: Id of the one that is evaluated on while training; None takes `env` if there are `eval_env_kwargs`.
         peft: Arguments of `peft.LoraConfig`; None trains all weights.
+        warm_start: Fine-tuning on demonstrations that comes first; None for none.
         exam: What is measured before and after; None for no measurement.
         threads: PyTorch's threads on the CPU; None leaves them as they are. One is fastest for a very small model.
         training: Fields of `StepPOConfig`.
@@ -55,6 +58,7 @@ class TrainSettings:
     env: str
     eval_env: str | None = None
     peft: dict[str, Any] | None = None
+    warm_start: WarmStartSettings | None = None
     exam: ExamSettings | None = None
     threads: int | None = None
     training: dict[str, Any] = field(default_factory=dict)
@@ -98,6 +102,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     mine = {name: value for name, value in values.items() if name in own}
     if mine.get("exam") is not None:
         mine["exam"] = _exam(mine["exam"], source)
+    if mine.get("warm_start") is not None:
+        mine["warm_start"] = parse_warm_start(mine["warm_start"], source)
     return TrainSettings(**mine, training={name: value for name, value in values.items() if name not in own})
 
 
