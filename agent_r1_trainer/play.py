@@ -15,12 +15,16 @@ from gymnasium.spaces import Text
 from rich.console import Console
 
 from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.tools import parse_calls
 from agent_r1_trainer.bench.settings import env_arguments
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["play_in_terminal"]
 
-_HELP = "Type an action, or the number of one. ? shows what is possible, :expert what an expert would do, :quit leaves."
+_HELP = (
+    "Type an action, or the number of one. help shows what is possible, :expert what an expert would do, quit leaves."
+)
+_MAX_CALLS = 64  # the env has a limit of its own, and words for it
 _LEAVE, _EXPLAIN = ("quit", "exit", "q"), ("help", "?")
 
 
@@ -123,14 +127,15 @@ def _ask(
 
 
 def _as_reply(env: gymnasium.Env[Any, Any], line: str) -> str:
-    """Put a command into the form that the action formats of a recipe read; what has the form already stays as it is."""
+    """Put a command into the form that the action formats of a recipe read; what has the form already stays."""
     outermost = next((layer for layer in layers(env) if isinstance(layer, ActionFormat)), None)
     if outermost is None:
         return line
     # A tool env's commands are told by their grammar; elsewhere any text is a command, so the form is asked first.
-    if not outermost.env_tools and not isinstance(outermost.parse(line), MalformedAction):
-        return line
+    if not outermost.env_tools:
+        return reply_for(env, line) if isinstance(outermost.parse(line), MalformedAction) else line
     try:
+        parse_calls(line, outermost.env_tools, max_calls=_MAX_CALLS)
         return reply_for(env, line)
     except ValueError:
         return line

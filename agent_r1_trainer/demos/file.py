@@ -103,7 +103,8 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _scan(file: BinaryIO, path: Path) -> Found:
-    found, rows, offset = Found(), [], 0
+    found, offset = Found(), 0
+    rows: list[dict[str, Any]] = []
     file.seek(0)
     for number, line in enumerate(file, 1):
         if not line.endswith(b"\n"):  # torn

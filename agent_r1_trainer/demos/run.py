@@ -157,7 +157,7 @@ class DemoRun:
             raise DemoError(f"episode {episode} failed with {problem}; --resume goes on from there") from error
         if not demonstration.rows and not self.settings.only_successful:
             raise DemoError(
-                f"the expert does not know how to begin episode {episode} (task {task}): are there gold answers in this "
-                "split? --only-successful leaves such tasks out"
+                f"the expert does not know how to begin episode {episode} (task {task}): are there gold answers in "
+                "this split? --only-successful leaves such tasks out"
             )
         return demonstration

@@ -77,6 +77,8 @@ def warm_start(
     init = sft_config.pop("model_init_kwargs", None) or {}
     check_names(sft_config, "warm_start")
     _check_adapters(model, peft_config, init)
+    if tokenizer is None and not isinstance(model, str):
+        raise ValueError("tokenizer is needed: the model was given as an object")
     args = make_sft_config(str(output_dir), sft_config)
     context, limits = context or ContextSettings(), replace(limits or Limits(), sequence=args.max_length)
     folder, rows = Path(output_dir), data if isinstance(data, (str, os.PathLike)) else [dict(row) for row in data]
@@ -90,20 +92,20 @@ def warm_start(
     }
     claim_folder(folder, manifest, write=args.process_index == 0)
     if not (folder / "model").exists():
+        policy: Any = model
         if isinstance(model, str):
             tokenizer = tokenizer or AutoTokenizer.from_pretrained(model)
-            model = create_model_from_path(model, **{"dtype": "float32", **init})
-        if tokenizer is None:
-            raise ValueError("tokenizer is needed: the model was given as an object")
+            policy = create_model_from_path(model, **{"dtype": "float32", **init})
+        assert tokenizer is not None  # as was checked
         encoded = encode_demonstrations(
             read_rows(Path(rows)) if isinstance(rows, (str, os.PathLike)) else rows,
             tokenizer,
-            stop_ids=_usual_first(stop_token_ids(model, tokenizer), tokenizer.eos_token_id),
+            stop_ids=_usual_first(stop_token_ids(policy, tokenizer), tokenizer.eos_token_id),
             context=context,
             limits=limits,
-            merge=merge_obstacle(model.config, model) is None and not getattr(peft_config, "lora_dropout", 0.0),
+            merge=merge_obstacle(policy.config, policy) is None and not getattr(peft_config, "lora_dropout", 0.0),
         )
-        _train(model, args, encoded, tokenizer, peft_config, callbacks, context)
+        _train(policy, args, encoded, tokenizer, peft_config, callbacks, context)
     return folder / "model"
 
 
@@ -173,8 +175,8 @@ def _check_adapters(model: str | nn.Module, peft_config: Any | None, init: Mappi
     """
     if not isinstance(model, str) and is_peft_model(model):
         raise ValueError(
-            "the model has PEFT adapters already: merge them (merge_and_unload()), or pass the model without them and a "
-            "peft_config"
+            "the model has PEFT adapters already: merge them (merge_and_unload()), or pass the model without them and "
+            "a peft_config"
         )
     if peft_config is None:
         return

@@ -113,6 +113,7 @@ def _encode_episode(
     prompt, extends = builder.first(messages), False
     ids: list[int] = []
     labels: list[int] = []
+    reply: list[int] = []
     for number, row in enumerate(episode):
         if number:
             before = episode[number - 1]
