@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_r1_trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.task_sampler import GroupResult, TaskSampler
     from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+    from agent_r1_trainer.warm_starting.run import warm_start
 
 __all__ = [
     "AgentEnvLoop",
@@ -27,6 +28,7 @@ __all__ = [
     "StopReason",
     "TaskSampler",
     "Trajectory",
+    "warm_start",
 ]
 
 _HOME = {
@@ -36,6 +38,7 @@ _HOME = {
     "steppo_trainer": ["StepPOTrainer"],
     "task_sampler": ["GroupResult", "TaskSampler"],
     "trajectory": ["Step", "StopReason", "Trajectory"],
+    "warm_starting.run": ["warm_start"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

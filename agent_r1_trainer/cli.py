@@ -1,6 +1,6 @@
 """The command line, ``agent-r1``: what each command takes. The work is done elsewhere, imported when it is asked for.
 
-``envs``, ``play`` and ``bench`` with any agent but ``hf:`` run without torch.
+``envs``, ``play``, ``demos`` and ``bench`` with any agent but ``hf:`` run without torch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,23 @@ app.add_typer(serve, name="serve")
 EnvKwargs = Annotated[str, typer.Option(help="Further arguments of the environment, a JSON object.")]
 Split = Annotated[str, typer.Option(help="Split of the tasks.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is random.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("agent-r1"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Text-agent environments: list, play, train, benchmark."""
 
 
 @app.command()
@@ -83,6 +100,37 @@ def bench(
         recipe=recipe,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
         transport={"timeout": timeout, "retries": retries},
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def demos(
+    env: Annotated[str, typer.Option(help="Id of the environment.")],
+    out: Annotated[Path, typer.Option(help="The file, JSON lines.")],
+    split: Split = "train",
+    episodes: Annotated[int | None, typer.Option(help="How many episodes; one per task without it.")] = None,
+    seed: Seed = 0,
+    env_kwargs: EnvKwargs = "{}",
+    max_turns: Annotated[int | None, typer.Option(help="Turn limit instead of the environment's own.")] = None,
+    recipe: Annotated[str, typer.Option(help="Context of plain text: default, native or none.")] = "default",
+    only_successful: Annotated[bool, typer.Option("--only-successful", help="Leave unsolved episodes out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a file that is there.")] = False,
+) -> None:
+    """Write demonstrations of an environment's expert, to fine-tune on with TRL or to warm-start from."""
+    from agent_r1_trainer.demos.command import demos_command
+
+    code = demos_command(
+        env=env,
+        out=out,
+        split=split,
+        episodes=episodes,
+        seed=seed,
+        env_kwargs=env_kwargs,
+        max_turns=max_turns,
+        recipe=recipe,
+        only_successful=only_successful,
+        resume=resume,
     )
     raise typer.Exit(code)
 

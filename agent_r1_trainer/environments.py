@@ -11,6 +11,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import TimeLimit
 
+from agent_r1_trainer.env_ids import find_spec
+
 __all__ = ["EnvArgument", "EnvFactory", "Recipe", "panel_ids"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
@@ -79,8 +81,8 @@ class EnvFactory:
 
     def _build(self) -> gymnasium.Env:
         if isinstance(self.source, (str, EnvSpec)):
-            import agent_r1_wrappers  # noqa: F401  (registers the ids of environments and recipes)
-
+            if isinstance(self.source, str):
+                find_spec(self.source)  # registers the ids, and has better words for one that there is not
             # The checker wraps the environment in warnings meant for its author; order enforcing stays on.
             return gymnasium.make(
                 self.source, max_episode_steps=self.max_turns, disable_env_checker=True, **dict(self.kwargs)

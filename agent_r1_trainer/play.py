@@ -8,16 +8,24 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import agent_r1_wrappers  # noqa: F401  (registers the ids, recipes included)
 import gymnasium
+from agent_r1_wrappers import ActionFormat, reply_for
+from agent_r1_wrappers.order import layers
+from gymnasium.spaces import Text
 from rich.console import Console
 
+from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.tools import parse_calls
 from agent_r1_trainer.bench.settings import env_arguments
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["play_in_terminal"]
 
-_HELP = "Type an action, or the number of one. ? shows what is possible, :expert what an expert would do, :quit leaves."
+_HELP = (
+    "Type an action, or the number of one. help shows what is possible, :expert what an expert would do, quit leaves."
+)
+_MAX_CALLS = 64  # the env has a limit of its own, and words for it
+_LEAVE, _EXPLAIN = ("quit", "exit", "q"), ("help", "?")
 
 
 def play_in_terminal(env: str, split: str, task: str | None, seed: int | None, env_kwargs: str) -> int:
@@ -38,22 +46,24 @@ def play_in_terminal(env: str, split: str, task: str | None, seed: int | None, e
         arguments = env_arguments(env, split, json_object(env_kwargs, "--env-kwargs"))
         playing = gymnasium.make(env, disable_env_checker=True, **arguments)
     except (ValueError, TypeError, ImportError, gymnasium.error.Error) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"agent-r1 play: {error}", style="red", markup=False
-        )
-        return 2
+        return _refuse(str(error))
     try:
+        if not isinstance(playing.action_space, Text):
+            return _refuse(f"{env} takes no text: its actions are in {playing.action_space}")
         return _episode(playing, console, _options(task), seed)
     except (KeyError, IndexError) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"agent-r1 play: {error.args[0]}", style="red", markup=False
-        )
-        return 2
+        return _refuse(str(error.args[0]))
     except (EOFError, KeyboardInterrupt):
         console.print("\nLeft before the end.")
         return 0
     finally:
         playing.close()
+
+
+def _refuse(why: str) -> int:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"agent-r1 play: {why}", style="red", markup=False)
+    return 2
 
 
 def _options(task: str | None) -> dict[str, Any] | None:
@@ -78,7 +88,7 @@ def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, 
         if action is None:
             console.print("Left before the end.")
             return 0
-        observation, reward, terminated, truncated, info = env.step(action)
+        observation, reward, terminated, truncated, info = env.step(_as_reply(env, action))
         if info.get("invalid_action", "") not in str(observation):
             console.print(f"Not possible: {info['invalid_action']}", style="yellow")
         if reward:
@@ -99,9 +109,11 @@ def _ask(
         console.print(prompt, end="", style="bold")
         line = input().strip()
         admissible: Sequence[str] = info.get("admissible_actions", [])
-        if line in (":quit", ":q"):
+        word = line.lower().removeprefix(":")
+        meant_for_env = line in admissible  # a game may have a command of its own that is called help
+        if word in _LEAVE and not meant_for_env:
             return None
-        if line in ("?", ":help"):
+        if word in _EXPLAIN and not meant_for_env:
             console.print(_HELP, style="dim")
             _show_choices(console, tools, info)
         elif line == ":expert":
@@ -112,6 +124,21 @@ def _ask(
             return admissible[int(line) - 1]
         elif line:
             return line
+
+
+def _as_reply(env: gymnasium.Env[Any, Any], line: str) -> str:
+    """Put a command into the form that the action formats of a recipe read; what has the form already stays."""
+    outermost = next((layer for layer in layers(env) if isinstance(layer, ActionFormat)), None)
+    if outermost is None:
+        return line
+    # A tool env's commands are told by their grammar; elsewhere any text is a command, so the form is asked first.
+    if not outermost.env_tools:
+        return reply_for(env, line) if isinstance(outermost.parse(line), MalformedAction) else line
+    try:
+        parse_calls(line, outermost.env_tools, max_calls=_MAX_CALLS)
+        return reply_for(env, line)
+    except ValueError:
+        return line
 
 
 def _show_observation(console: Console, observation: Any) -> None:

@@ -21,6 +21,7 @@ from agent_r1_trainer.json_option import json_object
 
 __all__ = ["bench_command"]
 
+RECIPES = ("default", "native", "none")
 INTERRUPTED = 130
 
 
@@ -73,7 +74,11 @@ def bench_command(
 
 def _sampling(spec: AgentSpec, recipe: str | None, sampling: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides a model's replies; a model that was trained here brings its own recipe."""
+    if recipe is not None and recipe not in RECIPES:
+        raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {recipe!r}")
     if not spec.is_model:
+        if recipe is not None:
+            raise ValueError(f"--recipe is the context of a model; the agent {spec} takes none")
         return {}
     own = ContextSettings.load(spec.model) if spec.kind == "hf" else ContextSettings()
     return {"recipe": recipe or own.recipe, **sampling}

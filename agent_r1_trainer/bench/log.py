@@ -15,7 +15,7 @@ try:
 except ImportError:  # Windows: two runs in one folder are then the user's own business
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["EpisodeLog", "LogError", "read_log"]
+__all__ = ["EpisodeLog", "LogError", "lock_file", "read_log"]
 
 
 class LogError(RuntimeError):
@@ -61,14 +61,11 @@ class EpisodeLog:
 
     def __enter__(self) -> EpisodeLog:
         self._file = self.path.open("ab+")
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                self._file.close()
-                raise LogError(
-                    f"{self.path}: another run is writing here; wait for it or choose another --out"
-                ) from error
+        try:
+            lock_file(self._file, self.path)
+        except LogError:
+            self._file.close()
+            raise
         self._file.truncate(_whole_lines(self._file))
         return self
 
@@ -86,6 +83,20 @@ class EpisodeLog:
         self._file.write(line.encode("utf-8", "replace") + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+def lock_file(file: BinaryIO, path: Path) -> None:
+    """Take the file for this process, until it is closed.
+
+    Raises:
+        LogError: Another process has it.
+    """
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise LogError(f"{path}: another run is writing here; wait for it or choose another --out") from error
 
 
 def _whole_lines(file: BinaryIO) -> int:

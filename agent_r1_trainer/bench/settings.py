@@ -6,11 +6,11 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-import gymnasium
 from gymnasium.envs.registration import load_env_creator
+
+from agent_r1_trainer.env_ids import find_spec
 
 __all__ = ["AgentSpec", "BenchSettings", "env_arguments", "parse_agent"]
 
@@ -108,10 +108,7 @@ def env_arguments(env: str, split: str, env_kwargs: Mapping[str, Any]) -> dict[s
         ImportError: The module cannot be imported.
         gymnasium.error.Error: There is no env of this id; the message names near ones.
     """
-    module, _, name = env.rpartition(":")
-    if module:
-        import_module(module)
-    spec = gymnasium.spec(name)
+    spec = find_spec(env)
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     takes_split = creator is not None and "split" in inspect.signature(creator).parameters
     return {**({"split": split} if takes_split else {}), **env_kwargs}

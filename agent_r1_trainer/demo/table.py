@@ -12,7 +12,7 @@ from agent_r1_trainer.demo.exam import ExamResult, gain
 __all__ = ["exam_table", "temperature_name"]
 
 
-def exam_table(results: Sequence[ExamResult], title: str) -> Table:
+def exam_table(results: Sequence[ExamResult], title: str, before: str = "untrained") -> Table:
     """Make the table, one row a temperature; in brackets 95 % bootstrap intervals over the tasks, paired for the gain.
 
     It fits into 80 columns.
@@ -20,18 +20,19 @@ def exam_table(results: Sequence[ExamResult], title: str) -> Table:
     Args:
         results: Of the untrained policy and, where there are any yet, of the trained one.
         title: Says what was measured.
+        before: What the policy was before training.
     """
     table = Table(title=title, title_justify="left")
-    for heading in ("held-out success", "untrained", "trained", "gain, points"):
+    for heading in ("held-out success", before, "trained", "gain, points"):
         table.add_column(heading, justify="left" if heading == "held-out success" else "right", no_wrap=True)
     found = {(result.policy, result.temperature): result for result in results}
     for temperature in sorted({result.temperature for result in results}, key=_order):
-        before, after = found.get(("untrained", temperature)), found.get(("trained", temperature))
+        first, after = found.get(("untrained", temperature)), found.get(("trained", temperature))
         table.add_row(
             temperature_name(temperature),
-            "" if before is None else _show(before.success, ".3f", ".2f"),
+            "" if first is None else _show(first.success, ".3f", ".2f"),
             "" if after is None else _show(after.success, ".3f", ".2f"),
-            "" if before is None or after is None else _show(gain(before, after), "+.0f", ".0f"),
+            "" if first is None or after is None else _show(gain(first, after), "+.0f", ".0f"),
         )
     return table
 

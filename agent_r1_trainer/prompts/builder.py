@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_r1_trainer.prompts.glue import glue_ids, glue_text
+from agent_r1_trainer.prompts.glue import encode_inside, glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
 from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["HistoryThinking", "Observation", "PromptBuilder"]
+__all__ = ["HistoryThinking", "Observation", "PromptBuilder", "continues"]
 
 HistoryThinking = Literal["keep", "strip"]
 Observation = str | Sequence[Message] | Sequence[int]
@@ -100,11 +100,31 @@ class PromptBuilder:
         self._messages, self._prompt_ids = messages, ids
         return list(ids), ids[: len(history)] == history
 
+    def reply_ids(self, reply: str, stop_ids: Sequence[int]) -> list[int]:
+        """Return a reply to the last prompt as a policy would sample it: its text, then the end of the turn.
+
+        The end is the id that the chat template closes an assistant's turn with, as far as it stops generation.
+
+        Args:
+            reply: The text.
+            stop_ids: Ids that stop generation; where the template closes a turn with none of them, the first is taken.
+
+        Raises:
+            RuntimeError: `first` was not called.
+        """
+        if self._prompt_ids is None:
+            raise RuntimeError("call first() before reply_ids()")
+        text = None if self._messages is None else glue_text(self._renderer, self._messages, ())
+        glue = [] if text is None else encode_inside(self._renderer, text)
+        end = turn_end(self._renderer, glue)
+        closes = stop_ids[0] if end is None or glue[end] not in stop_ids else glue[end]
+        return [*encode_inside(self._renderer, reply), closes]
+
     def _glue(self, messages: list[Message], reply: str, response_ids: Sequence[int]) -> list[int] | None:
         """Ids after the response where the messages continue the last ones, else None."""
         if self.history_thinking == "strip" or self._messages is None:
             return None
-        if not _continues(self._messages, messages, reply):
+        if not continues(self._messages, messages, reply):
             return None
         count = len(self._messages)
         text = glue_text(self._renderer, messages[:count], messages[count + 1 :])
@@ -117,8 +137,8 @@ class PromptBuilder:
         return self._renderer.ids(messages)
 
 
-def _continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> bool:
-    """Say whether ``new`` is ``old``, the message of the reply, and more."""
+def continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> bool:
+    """Say whether ``new`` is ``old``, the message of the reply, and more: the same objects, not equal ones."""
     count = len(old)
     if len(new) <= count or any(a is not b for a, b in zip(old, new, strict=False)):
         return False

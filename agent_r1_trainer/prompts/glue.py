@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError, unused_word
 
-__all__ = ["glue_ids", "glue_text", "turn_end"]
+__all__ = ["encode_inside", "glue_ids", "glue_text", "turn_end"]
 
 
 def glue_text(renderer: ChatRenderer, before: Sequence[Message], after: Sequence[Message]) -> str | None:
@@ -46,7 +46,7 @@ def glue_ids(renderer: ChatRenderer, text: str, response_ids: Sequence[int]) -> 
         All ids of the glue if the response does not end in the turn-end id (a length stop, another stop id: the turn
         end then belongs to the prompt); else those after the turn end.
     """
-    ids = _encode_inside(renderer, text)
+    ids = encode_inside(renderer, text)
     end = turn_end(renderer, ids)
     if end is not None and response_ids and response_ids[-1] == ids[end]:
         return ids[end + 1 :]
@@ -63,7 +63,7 @@ def turn_end(renderer: ChatRenderer, ids: Sequence[int]) -> int | None:
     return None
 
 
-def _encode_inside(renderer: ChatRenderer, text: str) -> list[int]:
+def encode_inside(renderer: ChatRenderer, text: str) -> list[int]:
     """Encode text as a continuation: some tokenizers put a space before the first word of whatever they encode."""
     plain = renderer.encode(text)
     anchor = renderer.encode("a")

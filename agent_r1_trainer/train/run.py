@@ -22,6 +22,7 @@ from agent_r1_trainer.tiny_policy import CHECKPOINTS
 from agent_r1_trainer.train.folder import RunFolder, write_json
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings
+from agent_r1_trainer.train.warm import WarmStart, adapters
 
 __all__ = ["TrainRun"]
 
@@ -44,6 +45,7 @@ class TrainRun:
         self.folder = RunFolder(Path(settings.training["output_dir"]), dataclasses.asdict(settings))
         self._console = console
         self._reporter = ProgressReporter(self.folder, console)
+        self._warm = WarmStart(settings, self.folder, console) if settings.warm_start else None
 
     def run(self) -> bool:
         """Run to the end. Returns whether it got there: a SIGTERM stops it at a checkpoint."""
@@ -53,7 +55,15 @@ class TrainRun:
             self._show(_read_results(self.folder))
             return True
         started = time.perf_counter()
-        trainer = self._build()
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        model = str(CHECKPOINTS.get(self.settings.model, self.settings.model))
+        if self._warm is not None:
+            warmed = self._warm.run(model)
+            if warmed is None:
+                return False
+            model = warmed
+        trainer = self._build(model)
         main = trainer.is_world_process_zero()
         if main:
             self.folder.open()
@@ -97,28 +107,23 @@ class TrainRun:
     def close(self) -> None:
         """Give the terminal back."""
         self._reporter.close()
+        if self._warm is not None:
+            self._warm.close()
 
     @property
     def _title(self) -> str:
         name = self.settings.algorithm
         return self.settings.training.get("advantage_estimator", "StepPO") if name is None else ALGORITHMS[name].title
 
-    def _build(self) -> StepPOTrainer:
+    def _build(self, model: str) -> StepPOTrainer:
         settings = self.settings
-        if settings.threads is not None:
-            torch.set_num_threads(settings.threads)
-        peft_config = None
-        if settings.peft is not None:
-            from peft import LoraConfig
-
-            peft_config = LoraConfig(**{"task_type": "CAUSAL_LM", **settings.peft})
         trainer = StepPOTrainer(
-            model=str(CHECKPOINTS.get(settings.model, settings.model)),
+            model=model,
             args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
             env=settings.envs or settings.env,
             eval_env=settings.eval_env,
             callbacks=[self._reporter],
-            peft_config=peft_config,
+            peft_config=adapters(settings),
         )
         for callback in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             trainer.remove_callback(callback)
@@ -156,10 +161,12 @@ class TrainRun:
         exam = self.settings.exam
         if exam is None:
             return
+        before = "untrained" if self._warm is None else "warm start"
         for env in dict.fromkeys(result.env for result in results):
             part = [result for result in results if result.env == env]
             where = f"{env or exam.env or self.settings.env} {exam.env_kwargs.get('split', '')}".strip()
-            self._console.print(exam_table(part, f"{len(part[0].tasks)} tasks of {where}, 95 % intervals"))
+            title = f"{len(part[0].tasks)} tasks of {where}, 95 % intervals"
+            self._console.print(exam_table(part, title, before=before))
 
 
 def _state(checkpoint: str) -> TrainerState:

@@ -12,6 +12,7 @@ from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.train.envs import read_envs
 from agent_r1_trainer.train.recipes import load_recipe
 from agent_r1_trainer.train.types import check_types
+from agent_r1_trainer.warm_starting.settings import WarmStartSettings, parse_warm_start
 
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 
@@ -51,6 +52,7 @@ class TrainSettings:
         envs: The environments of a mixture by name; in the file, an id or the fields of `MixtureEntry`.
         eval_env: Id of the one that is evaluated on while training; None takes `env` if there are `eval_env_kwargs`.
         peft: Arguments of `peft.LoraConfig`; None trains all weights.
+        warm_start: Fine-tuning on demonstrations that comes first; None for none.
         exam: What is measured before and after; None for no measurement.
         threads: PyTorch's threads on the CPU; None leaves them as they are. One is fastest for a very small model.
         algorithm: Name of the algorithm whose settings were filled in; None if there is none.
@@ -62,6 +64,7 @@ class TrainSettings:
     envs: dict[str, MixtureEntry] = field(default_factory=dict)
     eval_env: str | None = None
     peft: dict[str, Any] | None = None
+    warm_start: WarmStartSettings | None = None
     exam: ExamSettings | None = None
     threads: int | None = None
     algorithm: str | None = None
@@ -114,6 +117,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
         mine["envs"] = read_envs(mine["envs"], source)
     if mine.get("exam") is not None:
         mine["exam"] = _exam(mine["exam"], source)
+    if mine.get("warm_start") is not None:
+        mine["warm_start"] = parse_warm_start(mine["warm_start"], source)
     return TrainSettings(**mine, training={name: value for name, value in values.items() if name not in own})
 
 

@@ -17,7 +17,40 @@ def run(*arguments: str) -> Result:
 
 def test_help_names_the_commands() -> None:
     shown = run("--help").output
-    assert all(command in shown for command in ("envs", "play", "bench", "train"))
+    assert all(command in shown for command in ("envs", "play", "bench", "train", "demos"))
+
+
+def test_version() -> None:
+    from importlib.metadata import version
+
+    shown = run("--version")
+    assert shown.exit_code == 0 and shown.output.strip() == version("agent-r1")
+
+
+def test_demos(tmp_path: Path) -> None:
+    out = str(tmp_path / "d.jsonl")
+    asked = ["demos", "--env", HOTPOT, "--episodes", "4", "--recipe", "native", "--out", out]
+    done = run(*asked)
+    assert done.exit_code == 0 and "4 episodes, 4 solved, " in done.output and out in done.output
+    assert run(*asked).exit_code == 2 and "go on with --resume" in run(*asked).output
+    assert "5 episodes, 5 solved" in run(*asked, "--resume", "--episodes", "5").output
+    other = run(*asked, "--resume", "--env", "AgentR1/HotpotQA-ReAct-v0")
+    assert other.exit_code == 2 and "made with other settings" in other.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--env", "HotpotQA-v0"], "Did you mean: `AgentR1/HotpotQA-v0`"),
+        (["--env", HOTPOT, "--recipe", "x"], "recipe must be 'default', 'native' or 'none', got 'x'"),
+        (["--env", HOTPOT, "--episodes", "0"], "episodes must be at least 1"),
+        (["--env", HOTPOT, "--split", "dev"], "split must be one of train, validation, test"),
+        (["--env", "CartPole-v1", "--episodes", "1"], "CartPoleEnv has no expert_action()"),
+    ],
+)
+def test_demos_explains_what_is_wrong(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = run("demos", *arguments, "--out", str(tmp_path / "d.jsonl"))
+    assert done.exit_code == 2 and words in done.output and done.exception.__class__ is SystemExit
 
 
 def test_envs_prints_one_line_each() -> None:
@@ -34,13 +67,16 @@ def test_envs_prints_one_line_each() -> None:
             "unknown agent 'gpt'; expected random, expert, hf:MODEL or openai:MODEL@URL",
         ),
         (["--env", "AgentR1/Hotpot-v0", "--agent", "random"], "Did you mean"),
+        (["--env", "Hotpot", "--agent", "random"], "Did you mean: `AgentR1/HotpotQA-v0`"),
+        (["--env", HOTPOT, "--agent", "random", "--recipe", "x"], "--recipe must be one of default, native, none"),
+        (["--env", HOTPOT, "--agent", "random", "--recipe", "native"], "the agent random takes none"),
         (["--env", "no_such_module:X-v0", "--agent", "random"], "no_such_module"),
         (["--env", HOTPOT, "--agent", "random", "--split", "dev"], "split must be one of train, validation, test"),
         (["--env", HOTPOT, "--agent", "random", "--env-kwargs", "{'a': 1}"], "--env-kwargs must be a JSON object"),
         (["--env", HOTPOT, "--agent", "random", "--env-kwargs", '{"topk": 1}'], "topk"),
         (["--env", HOTPOT, "--agent", "random", "--episodes", "0"], "episodes must be at least 1"),
         (["--env", HOTPOT, "--agent", "random", "--concurrency", "0"], "concurrency must be at least 1"),
-        (["--env", HOTPOT, "--agent", "openai:m@http://127.0.0.1:1/v1", "--recipe", "x"], "recipe must be"),
+        (["--env", HOTPOT, "--agent", "openai:m@http://127.0.0.1:1/v1", "--recipe", "x"], "--recipe must be"),
         (["--env", HOTPOT, "--agent", "openai:m@http://127.0.0.1:1/v1", "--timeout", "0"], "timeout > 0"),
     ],
 )

@@ -3,8 +3,10 @@ from typing import Any
 
 import gymnasium
 import pytest
+from agent_r1_wrappers import reply_for
 
 from agent_r1_envs.spaces import FreeText
+from agent_r1_trainer.listing import environment_lines
 from agent_r1_trainer.play import play_in_terminal
 
 HOTPOT = "AgentR1/HotpotQA-v0"
@@ -79,10 +81,81 @@ def test_tools_are_shown_and_the_expert_can_be_followed(monkeypatch: Any, capsys
     assert "Solved. Score 1.000" in shown
 
 
+@pytest.mark.parametrize("typed", ["help", "?", ":help", "HELP"])
+def test_asking_for_help_costs_no_turn(monkeypatch: Any, capsys: Any, typed: str) -> None:
+    code, shown, _ = play(monkeypatch, capsys, "Door-v0", f"{typed}\n1\n")
+    assert code == 0 and shown.count("1  open door") == 2 and "[2/3]" not in shown and "Solved." in shown
+
+
+@pytest.mark.parametrize("typed", ["quit", "exit", "q", ":exit", "Quit"])
+def test_leaving_needs_no_colon(monkeypatch: Any, capsys: Any, typed: str) -> None:
+    code, shown, _ = play(monkeypatch, capsys, "Door-v0", f"{typed}\n")
+    assert code == 0 and "Left before the end." in shown and "[2/3]" not in shown
+
+
+def test_a_command_of_the_env_comes_before_ours(monkeypatch: Any, capsys: Any) -> None:
+    class Helpful(DoorEnv):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return (*super().step(action)[:4], {"admissible_actions": ["help"]})
+
+    gymnasium.register("Helpful-v0", entry_point=Helpful, max_episode_steps=3)
+    try:
+        _, shown, _ = play(monkeypatch, capsys, "Helpful-v0", "wait\nhelp\n:help\nquit\n")
+        assert "You help." in shown and shown.count("Type an action") == 2
+    finally:
+        del gymnasium.registry["Helpful-v0"]
+
+
+@pytest.mark.parametrize("env_id", [i for i, _ in environment_lines() if i.count("-") == 2 and "PaperSearch" not in i])
+def test_recipes_take_native_commands(monkeypatch: Any, capsys: Any, env_id: str) -> None:
+    """What is shown as possible can be typed; the form of the recipe is put around it."""
+    env = gymnasium.make(env_id, split="test")
+    env.reset(options={"task": 0})
+    typed, ended = [], False
+    while not ended:
+        typed.append(str(env.unwrapped.expert_action()))  # type: ignore[attr-defined]
+        _, _, ended, _, _ = env.step(reply_for(env, typed[-1]))
+    code, shown, _ = play(monkeypatch, capsys, env_id, "\n".join(typed), task="0")
+    assert code == 0 and "Solved. Score 1.000" in shown
+
+
+@pytest.mark.parametrize(
+    ("env_id", "reply"),
+    [
+        ("AgentR1/HotpotQA-SearchR1-v0", "<think>so</think><answer>x</answer>"),
+        ("AgentR1/HotpotQA-StepPO-v0", '<tool_call>{"name": "answer", "arguments": {"answer": "x"}}</tool_call>'),
+        ("AgentR1/HotpotQA-ReAct-v0", "Action: answer[x]"),
+        ("AgentR1/PaperSearch-StepPO-v0", "That is all."),
+        ("AgentR1/WebShop-GiGPO-v0", "<think>so</think><action>search[chair]</action>"),
+        ("AgentR1/ALFWorld-StepPO-v0", '<tool_call>{"name": "env_step", "arguments": {"command": "look"}}</tool_call>'),
+    ],
+)
+def test_recipes_take_their_own_form_too(monkeypatch: Any, capsys: Any, env_id: str, reply: str) -> None:
+    _, shown, _ = play(monkeypatch, capsys, env_id, f"{reply}\n:quit\n", task="0")
+    assert "Not possible" not in shown and "Invalid" not in shown
+    assert "Done." in shown or "[2/" in shown
+
+
+def test_a_command_is_not_taken_for_a_final_answer(monkeypatch: Any, capsys: Any) -> None:
+    """Where a reply without a call ends the episode, as in the recipe of paper search."""
+    _, shown, _ = play(monkeypatch, capsys, "AgentR1/PaperSearch-StepPO-v0", "search[graph]\n:quit\n", task="0")
+    assert "- graph" in shown and "Done." not in shown
+
+
+def test_what_is_no_command_is_said_in_the_words_of_the_recipe(monkeypatch: Any, capsys: Any) -> None:
+    _, shown, _ = play(monkeypatch, capsys, "AgentR1/HotpotQA-SearchR1-v0", "hello\n", task="0")
+    assert "there is no <search>...</search>" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("env", "options", "words"),
     [
         ("AgentR1/Nothing-v0", {}, "Nothing"),
+        ("CartPole-v1", {}, "CartPole-v1 takes no text: its actions are in Discrete(2)"),
+        ("HotpotQA-v0", {}, "Did you mean: `AgentR1/HotpotQA-v0`"),
+        ("alfworld", {}, "Did you mean: `AgentR1/ALFWorld-v0`"),
+        ("AgentR1/HotpotQA", {}, "No registered env with id: AgentR1/HotpotQA. Did you mean: `AgentR1/HotpotQA-v0`"),
+        ("AgentR1/WebShopp-v0", {}, "Did you mean: `WebShop`?"),
         (HOTPOT, {"split": "nope"}, "split must be one of"),
         (HOTPOT, {"task": "99999"}, "99999"),
         (HOTPOT, {"task": "no-such-task"}, "no task 'no-such-task'"),

@@ -46,6 +46,12 @@ def test_bench(agent: str, tmp_path: Path) -> None:
     assert "success" in shown and len((out / "episodes.jsonl").read_text().splitlines()) == 5
 
 
+def test_demos(tmp_path: Path) -> None:
+    out = tmp_path / "d.jsonl"
+    shown = agent_r1("demos", "--env", "AgentR1/HotpotQA-v0", "--episodes", "2", "--out", str(out))
+    assert "2 episodes, 2 solved" in shown and '"completion"' in out.read_text()
+
+
 def test_public_names_say_what_to_install() -> None:
     done = run(
         "import agent_r1_trainer as t; print(t.StopReason.TERMINATED, 'StepPOTrainer' in dir(t)); t.StepPOConfig"

@@ -1,0 +1,163 @@
+"""Making demonstrations from the first, or from where they stopped, to the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.demos.file import DemoError, DemoFile, Found
+from agent_r1_trainer.demos.play import Demonstration, demonstrate
+from agent_r1_trainer.environments import EnvArgument, EnvFactory, Recipe, panel_ids
+from agent_r1_trainer.seeds import derive_seed
+
+__all__ = ["DemoCounts", "DemoRun", "DemoSettings"]
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What to demonstrate.
+
+    Attributes:
+        env: Id of the environment, or what else builds one.
+        env_kwargs: Arguments of its constructor, the split among them.
+        episodes: How many to play; None for one a task.
+        recipe: Context of an environment with plain text observations.
+        max_turns: Turn limit; None for the environment's own.
+        seed: Of the episodes.
+        only_successful: Whether unsolved episodes are left out.
+    """
+
+    env: EnvArgument
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    episodes: int | None = None
+    recipe: Recipe = "default"
+    max_turns: int | None = None
+    seed: int = 0
+    only_successful: bool = False
+
+    def __post_init__(self) -> None:
+        if self.episodes is not None and self.episodes < 1:
+            raise ValueError(f"episodes must be at least 1, got {self.episodes}")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCounts:
+    """What a finished file holds.
+
+    Attributes:
+        episodes: Episodes played; those that a resumed run found are counted.
+        kept: Episodes in the file.
+        solved: Episodes in the file whose task was solved.
+        turns: Rows of the file.
+    """
+
+    episodes: int
+    kept: int
+    solved: int
+    turns: int
+
+
+class DemoRun:
+    """Writes demonstrations to a file.
+
+    Episode ``i`` plays task ``i`` of the split (from the first again after the last) with a seed made of the run's seed
+    and ``i``, so that the file does not depend on interruptions.
+
+    Args:
+        settings: What to demonstrate.
+        path: The file.
+        resume: Go on where a run with the same settings stopped; without it a file that is there is refused.
+
+    Raises:
+        DemoError: The file is there already.
+        ValueError: The environment cannot be built.
+    """
+
+    def __init__(self, settings: DemoSettings, path: Path, *, resume: bool = False) -> None:
+        if path.exists() and path.stat().st_size and not resume:
+            raise DemoError(f"{path} is there already: go on with --resume, choose another --out, or remove it")
+        self.settings = settings
+        self.path = path
+        self._make_env = EnvFactory(settings.env, settings.env_kwargs, settings.recipe, settings.max_turns)
+        env = self._make_env()
+        try:
+            ids = panel_ids(env)
+        finally:
+            env.close()
+        self._tasks = None if ids is None else len(ids)
+        if settings.episodes is None and self._tasks is None:
+            raise ValueError(f"{self._make_env.name} has no panel of tasks: say how many episodes to play")
+        self.episodes: int = settings.episodes or self._tasks or 0
+
+    def run(self, on_episode: Callable[[int], None] | None = None) -> DemoCounts:
+        """Play what is still to play.
+
+        Args:
+            on_episode: Told how many episodes are done, first those that were there, then after each.
+
+        Raises:
+            DemoError: The file was made with other settings, there is no expert, it cannot begin an episode, or an
+                episode failed.
+        """
+        report = on_episode or (lambda done: None)
+        with DemoFile(self.path) as file:
+            found = file.found
+            env = self._make_env()
+            try:
+                first = self._first(found, env)
+                report(min(first, self.episodes))
+                kept, solved, turns = len(found.episodes), found.solved, found.rows
+                for episode in range(first, self.episodes):
+                    demonstration = self._play(env, episode)
+                    if demonstration.rows and (demonstration.success or not self.settings.only_successful):
+                        file.append(demonstration.rows)
+                        kept, solved = kept + 1, solved + demonstration.success
+                        turns += len(demonstration.rows)
+                    report(episode + 1)
+            finally:
+                env.close()
+        return DemoCounts(max(first, self.episodes), kept, solved, turns)
+
+    def _first(self, found: Found, env: gymnasium.Env[Any, Any]) -> int:
+        """The number of the first episode to play.
+
+        Whether the file was made with these settings is seen from its last episode: it is played again.
+        """
+        if not found.episodes:
+            return 0
+        last = found.episodes[-1]
+        only = self.settings.only_successful
+        if only and found.solved < len(found.episodes):
+            raise DemoError(f"{self.path} holds unsolved episodes: go on without --only-successful, or elsewhere")
+        if not only and found.episodes != list(range(last + 1)):
+            raise DemoError(f"{self.path} lacks some episodes: go on with --only-successful, or choose another --out")
+        again = json.loads(json.dumps(self._play(env, last).rows))
+        if again != found.last:
+            raise DemoError(
+                f"{self.path} was made with other settings: its episode {last} comes out otherwise now. Go on with the "
+                "arguments that it was made with, or choose another --out"
+            )
+        return last + 1
+
+    def _play(self, env: gymnasium.Env[Any, Any], episode: int) -> Demonstration:
+        task = None if self._tasks is None else episode % self._tasks
+        job = Job(episode, task, derive_seed(self.settings.seed, "demos", episode))
+        try:
+            demonstration = demonstrate(env, self._make_env.name, job)
+        except DemoError:
+            raise
+        except Exception as error:  # whatever an environment or a server behind it raises
+            problem = f"{type(error).__name__}: {error}"
+            raise DemoError(f"episode {episode} failed with {problem}; --resume goes on from there") from error
+        if not demonstration.rows and not self.settings.only_successful:
+            raise DemoError(
+                f"the expert does not know how to begin episode {episode} (task {task}): are there gold answers in "
+                "this split? --only-successful leaves such tasks out"
+            )
+        return demonstration
