@@ -32,8 +32,8 @@ WARM: dict[str, Any] = {"episodes": 16, "max_steps": 12, "save_steps": 1, "learn
 
 
 def write(path: Path, **settings: Any) -> Path:
-    recipe = yaml.safe_load((RECIPES / "hotpotqa_warm_start_cpu.yaml").read_text(encoding="utf-8"))
-    path.write_text(yaml.safe_dump({**recipe, **SHORT, **settings}), encoding="utf-8")
+    extended = {"extends": "hotpotqa_warm_start_cpu"}
+    path.write_text(yaml.safe_dump({**extended, **SHORT, **settings}), encoding="utf-8")
     return path
 
 
