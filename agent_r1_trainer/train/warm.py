@@ -89,6 +89,11 @@ class WarmStart:
     def _demonstrate(self, args: StepPOConfig, path: Path) -> None:
         settings, warm = self._settings, self._settings.warm_start
         assert warm is not None
+        if not settings.env:
+            raise ValueError(
+                "warm_start: `episodes` are played in one environment. For a mixture write a file for each with "
+                "`agent-r1 demos`, put them one after the other into one file, and name it as `data`"
+            )
         wanted = DemoSettings(
             env=settings.env,
             env_kwargs=options(args.env_kwargs),

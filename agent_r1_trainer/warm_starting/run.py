@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ from agent_r1_trainer.warm_starting.settings import check_names, make_sft_config
 from agent_r1_trainer.warm_starting.tokens import Encoded, Limits, encode_demonstrations
 
 __all__ = ["WarmStartStopped", "warm_start"]
+
+logger = logging.getLogger(__name__)
 
 
 class WarmStartStopped(RuntimeError):
@@ -102,9 +105,11 @@ def warm_start(
             tokenizer,
             stop_ids=_usual_first(stop_token_ids(policy, tokenizer), tokenizer.eos_token_id),
             context=context,
-            limits=limits,
+            limits=replace(limits, sequence=_shorter(args.max_length, _window(policy))),
             merge=merge_obstacle(policy.config, policy) is None and not getattr(peft_config, "lora_dropout", 0.0),
         )
+        for reason, count in encoded.left_out.items():
+            logger.warning("%d of the demonstrated turns are not trained on: %s", count, reason)
         _train(policy, args, encoded, tokenizer, peft_config, callbacks, context)
     return folder / "model"
 
@@ -187,6 +192,15 @@ def _check_adapters(model: str | nn.Module, peft_config: Any | None, init: Mappi
             "a warm start merges its adapters into the weights, which rounds in a quantised model: load the model "
             "without quantisation, or make the warm start apart and set `model` to it"
         )
+
+
+def _window(policy: Any) -> int | None:
+    """Longest sequence of the model."""
+    return getattr(policy.config.get_text_config(), "max_position_embeddings", None)
+
+
+def _shorter(*lengths: int | None) -> int | None:
+    return min((length for length in lengths if length is not None), default=None)
 
 
 def _usual_first(stop_ids: Sequence[int], usual: int | None) -> list[int]:

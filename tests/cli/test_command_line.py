@@ -45,7 +45,6 @@ def test_demos(tmp_path: Path) -> None:
         (["--env", HOTPOT, "--recipe", "x"], "recipe must be 'default', 'native' or 'none', got 'x'"),
         (["--env", HOTPOT, "--episodes", "0"], "episodes must be at least 1"),
         (["--env", HOTPOT, "--split", "dev"], "split must be one of train, validation, test"),
-        (["--env", "CartPole-v1", "--episodes", "1"], "CartPoleEnv has no expert_action()"),
     ],
 )
 def test_demos_explains_what_is_wrong(arguments: list[str], words: str, tmp_path: Path) -> None:

@@ -101,6 +101,22 @@ def test_settings_of_reinforcement_learning_are_checked_first(tmp_path: Path, ca
         assert not (tmp_path / "run" / "warm_start").exists()
 
 
+def test_demonstrations_of_a_mixture_come_from_a_file(tmp_path: Path) -> None:
+    import dataclasses
+
+    from rich.console import Console
+
+    from agent_r1_trainer.train.folder import RunFolder
+    from agent_r1_trainer.train.warm import WarmStart
+
+    settings = read_settings(write(tmp_path / "c.yaml", warm_start=WARM))
+    mixed = dataclasses.replace(
+        settings, env="", training={**settings.training, "output_dir": str(tmp_path / "run"), "seed": 0}
+    )
+    with pytest.raises(ValueError, match="For a mixture write a file for each with `agent-r1 demos`"):
+        WarmStart(mixed, RunFolder(tmp_path / "run", {}), Console()).run("tiny")
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -192,6 +192,17 @@ def test_mistakes_are_named_before_anything_is_written(data: Path, tmp_path: Pat
     assert not folder.exists()
 
 
+def test_what_is_not_trained_on_is_said(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from agent_r1_trainer.warm_starting.tokens import Limits
+
+    rows = [row for row in read_rows(data) if row["episode"] < 4]
+    limits = Limits(completion=5)  # an answer of one word, and nothing longer
+    rows[0]["completion"][0]["content"] = "answer[yes]"
+    warm_start(str(CHECKPOINT), rows, tmp_path, limits=limits, max_steps=1, save_strategy="no", **FAST)
+    long = sum(len(row["completion"][0]["content"].split()) > 1 for row in rows)
+    assert 0 < long < len(rows) and f"{long} of the demonstrated turns are not trained on: the reply is" in caplog.text
+
+
 def test_a_model_in_memory_is_trained_in_place(data: Path, tmp_path: Path) -> None:
     model, tokenizer = load_tiny_policy()
     rows = list(read_rows(data))[:6]
