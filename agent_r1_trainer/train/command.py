@@ -26,7 +26,7 @@ def train_command(
         preset: Name of a built-in file; either this or `config`.
         seed: Instead of the file's.
         out: Folder of the run, instead of the file's `output_dir`.
-        algorithm: Instead of the file's; the preset's own file for it, where there is one.
+        algorithm: Name of an algorithm, instead of the file's.
 
     Returns:
         The exit status: 0 when the run is complete, 2 for settings that do not work, 130 when it was interrupted.
@@ -46,7 +46,7 @@ def _train(
 ) -> int:
     from agent_r1_trainer.train.settings import read_settings
 
-    path = _file(config, preset, algorithm)
+    path = _file(config, preset)
     settings = read_settings(path, algorithm)
     training = dict(settings.training)
     training["seed"] = training.get("seed", 0) if seed is None else seed
@@ -78,8 +78,8 @@ def _train(
     return INTERRUPTED
 
 
-def _file(config: str | Path | None, preset: str | None, algorithm: str | None) -> Path:
-    from agent_r1_trainer.train.recipes import find_recipe, recipe_names
+def _file(config: str | Path | None, preset: str | None) -> Path:
+    from agent_r1_trainer.train.recipes import find_recipe
     from agent_r1_trainer.train.settings import PRESETS
 
     if (config is None) == (preset is None):
@@ -89,5 +89,4 @@ def _file(config: str | Path | None, preset: str | None, algorithm: str | None) 
     assert preset is not None
     if preset not in PRESETS:
         raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
-    tuned = f"{preset}_{algorithm}"
-    return find_recipe(tuned) if tuned in recipe_names() else PRESETS[preset]
+    return PRESETS[preset]
