@@ -8,26 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, Assignment, SingleStepFlow
+    from agent_r1_trainer.mixture import MixtureEntry
     from agent_r1_trainer.steppo_config import StepPOConfig
     from agent_r1_trainer.steppo_trainer import StepPOTrainer
+    from agent_r1_trainer.task_sampler import GroupResult, TaskSampler
     from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = [
     "AgentEnvLoop",
     "AgentFlowBase",
     "Assignment",
+    "GroupResult",
+    "MixtureEntry",
     "SingleStepFlow",
     "Step",
     "StepPOConfig",
     "StepPOTrainer",
     "StopReason",
+    "TaskSampler",
     "Trajectory",
 ]
 
 _HOME = {
     "flows": ["AgentEnvLoop", "AgentFlowBase", "Assignment", "SingleStepFlow"],
+    "mixture": ["MixtureEntry"],
     "steppo_config": ["StepPOConfig"],
     "steppo_trainer": ["StepPOTrainer"],
+    "task_sampler": ["GroupResult", "TaskSampler"],
     "trajectory": ["Step", "StopReason", "Trajectory"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}

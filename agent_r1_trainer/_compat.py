@@ -35,7 +35,7 @@ __all__ = [
     "derived_keys",
     "disable_dropout_in_model",
     "generation_model",
-    "name_base_model",
+    "mend_model_card",
     "is_peft_model",
     "logits_postprocess",
     "new_cache",
@@ -66,15 +66,16 @@ def derived_keys(model: nn.Module) -> set[str]:
     return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
 
 
-def name_base_model(card: Path) -> None:
-    """Mend the model card of TRL, which calls a base model without a name on the hub "None", with a link to it.
+def mend_model_card(card: Path) -> None:
+    """Mend the model card of TRL, which calls models without a name on the hub "None", with a link to that.
 
     Args:
         card: The card's file.
     """
     text = card.read_text(encoding="utf-8")
     nameless = "a fine-tuned version of [None](https://huggingface.co/None)"
-    card.write_text(text.replace(nameless, "a fine-tuned version of a local model"), encoding="utf-8")
+    text = text.replace(nameless, "a fine-tuned version of a local model")
+    card.write_text(text.replace('model="None"', 'model="path/to/this/folder"'), encoding="utf-8")
 
 
 def recompute_activations(module: nn.Module) -> None:

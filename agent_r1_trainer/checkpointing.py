@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, name_base_model
+from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.critic import (
@@ -68,7 +68,7 @@ class CheckpointedTrainer(BaseTrainer):
         """Write the model card; see `trl`. A base model without a name is a local one."""
         super().create_model_card(*args, **kwargs)
         if self.is_world_process_zero():
-            name_base_model(Path(self.args.output_dir) / "README.md")
+            mend_model_card(Path(self.args.output_dir) / "README.md")
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save the policy as any program can load it, and beside it the critic and the context's settings."""

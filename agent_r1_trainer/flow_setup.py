@@ -70,11 +70,11 @@ def set_up_flows(
         training = {name: entry for name, entry in entries.items() if entry.weight > 0}
         flow = make_loop(args, models.policy, models.tokenizer, training)
     if eval_flow is None:
-        held_out = entries if eval_env is None else mixture_entries(eval_env, {}, eval_kwargs or {})
+        held_out = entries if eval_env is None else mixture_entries(eval_env, eval_kwargs)
         evaluation = {
-            name: replace(entry, kwargs=entry.eval_kwargs)
+            name: entry if entry.eval_kwargs is None else replace(entry, kwargs=entry.eval_kwargs)
             for name, entry in held_out.items()
-            if entry.eval_kwargs is not None
+            if entry.eval_kwargs is not None or eval_env is not None
         }
         eval_flow = make_loop(args, models.policy, models.tokenizer, evaluation) if evaluation else None
     if eval_flow is None and args.eval_strategy != "no":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.train.types import check_types
 
 __all__ = ["read_envs"]
 
 
-def read_envs(values: Any, source: str) -> dict[str, dict[str, Any]]:
+def read_envs(values: Any, source: str) -> dict[str, MixtureEntry]:
     """Read the environments of a mixture: by name an id, or the fields of `MixtureEntry`.
 
     Args:
@@ -20,8 +21,6 @@ def read_envs(values: Any, source: str) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: It is no mapping, or an entry has no id or a field that does not exist.
     """
-    from agent_r1_trainer.mixture import MixtureEntry
-
     if not isinstance(values, dict) or not values:
         raise ValueError(f"{source}: envs must hold environments by name, got {values!r}")
     fields = [field.name for field in dataclasses.fields(MixtureEntry)]
@@ -36,8 +35,7 @@ def read_envs(values: Any, source: str) -> dict[str, dict[str, Any]]:
                 raise ValueError(f"{where}: there is no setting {key!r}; there are {', '.join(fields)}")
         check_types({key: value for key, value in entry.items() if key != "env"}, MixtureEntry, where)
         try:
-            MixtureEntry(**entry)
+            entries[str(name)] = MixtureEntry(**entry)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where}: {error}") from error
-        entries[str(name)] = entry
     return entries

@@ -15,7 +15,6 @@ from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
 from agent_r1_trainer.demo.table import exam_table
-from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.steppo_trainer import StepPOTrainer
 from agent_r1_trainer.tiny_policy import CHECKPOINT
@@ -112,7 +111,7 @@ class TrainRun:
         trainer = StepPOTrainer(
             model=str(CHECKPOINT) if settings.model == _TINY else settings.model,
             args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
-            env={name: MixtureEntry(**entry) for name, entry in settings.envs.items()} or settings.env,
+            env=settings.envs or settings.env,
             eval_env=settings.eval_env,
             callbacks=[self._reporter],
             peft_config=peft_config,

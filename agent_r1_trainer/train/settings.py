@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.train.envs import read_envs
 from agent_r1_trainer.train.types import check_types
 
@@ -47,7 +48,7 @@ class TrainSettings:
     Attributes:
         model: Name or path of the model; `tiny` is the policy that comes with this package.
         env: Id of the environment; empty in a mixture.
-        envs: A mixture: fields of `MixtureEntry` by the name of each environment.
+        envs: The environments of a mixture by name; in the file, an id or the fields of `MixtureEntry`.
         eval_env: Id of the one that is evaluated on while training; None takes `env` if there are `eval_env_kwargs`.
         peft: Arguments of `peft.LoraConfig`; None trains all weights.
         exam: What is measured before and after; None for no measurement.
@@ -57,7 +58,7 @@ class TrainSettings:
 
     model: str
     env: str = ""
-    envs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    envs: dict[str, MixtureEntry] = field(default_factory=dict)
     eval_env: str | None = None
     peft: dict[str, Any] | None = None
     exam: ExamSettings | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import agent_r1_trainer
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.tiny_policy.demonstrations import ENV_ID, ENV_KWARGS
 from agent_r1_trainer.train.settings import PRESETS, ExamSettings, read_settings
@@ -52,10 +53,8 @@ def test_defaults(tmp_path):
 
 def test_a_mixture_takes_ids_and_entries(tmp_path):
     settings = read_settings(write(tmp_path, "model: m\nenvs: {a: e, b: {env: f, weight: 2, eval_kwargs: {x: 1}}}\n"))
-    assert settings.env == "" and settings.envs == {
-        "a": {"env": "e"},
-        "b": {"env": "f", "weight": 2, "eval_kwargs": {"x": 1}},
-    }
+    entries = {"a": MixtureEntry("e"), "b": MixtureEntry("f", weight=2, eval_kwargs={"x": 1})}
+    assert settings.env == "" and settings.envs == entries
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.trajectory import StopReason
-from tests.helpers.training import CueEnv, make_trainer, measured, weights
+from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
 ROOT = Path(__file__).parents[2]
 RUN = {"max_steps": 12, "logging_steps": 1, "rollout_batch_size": 10, "lam": 0.95, "eval_env": CueEnv, "eval_steps": 4}
@@ -27,12 +28,19 @@ VARIANTS = {
         "mask_truncated_completions": True,
     },
     "states compared": {"advantage_estimator": "gigpo", "num_generations": 2, "loss_aggregation": "token_mean"},
+    "mixture": {
+        "env": {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4, weight=0.5)},
+        "eval_env": {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4)},
+        "task_sampler": "agent_r1_trainer.curriculum:MediumDifficulty",
+        "num_generations": 2,
+        "eval_num_generations": 2,
+    },
 }
 
 
 def run(folder: Path, name: str):
     """Train, and keep the number of steps that this rank collected in each rollout."""
-    trainer = make_trainer(folder, **RUN, **VARIANTS[name], save_strategy="steps", save_steps=4)
+    trainer = make_trainer(folder, **{**RUN, **VARIANTS[name]}, save_strategy="steps", save_steps=4)
     counts = []
     collect = trainer.flow.run
 
@@ -69,7 +77,7 @@ def worker(folder: Path) -> None:
         trainer, counts = run(folder / name, name)
         saved = {"weights": weights(trainer), "log": measured(trainer), "counts": counts}
         torch.save(saved, folder / f"{name}-{trainer.accelerator.process_index}.pt")
-        resumed = make_trainer(folder / name, **RUN, **VARIANTS[name], save_strategy="steps", save_steps=4)
+        resumed = make_trainer(folder / name, **{**RUN, **VARIANTS[name]}, save_strategy="steps", save_steps=4)
         resumed.train(resume_from_checkpoint=str(folder / name / "checkpoint-8"))
         torch.save(weights(resumed), folder / f"{name}-resumed-{trainer.accelerator.process_index}.pt")
     half = failing_rank(folder / "half")
@@ -100,6 +108,9 @@ def test_two_processes_compute_what_one_does(name, two, tmp_path):
     for key, value in weights(alone).items():
         assert torch.equal(ranks[0]["weights"][key], ranks[1]["weights"][key]), key
         torch.testing.assert_close(ranks[0]["weights"][key], value, atol=2e-5, rtol=2e-4)
+    if name == "mixture":
+        assert {"cue/reward", "stall/reward"} <= {key for entry in measured(alone) for key in entry}
+        assert {"eval_cue_pass@2", "eval_stall_success"} <= {key for entry in measured(alone) for key in entry}
     skip = ("padding", "max", "grad_norm")
     for mine, theirs in zip(measured(alone), ranks[0]["log"], strict=True):
         for key in mine:

@@ -185,6 +185,18 @@ def test_episodes_to_look_at_say_where_they_were_played(tmp_path):
     assert '"task_id": "one/task-' in text and '"task_id": "two/task-' in text
 
 
+def test_an_evaluation_may_take_place_elsewhere(tmp_path):
+    elsewhere = {
+        "a": MixtureEntry(CueEnv, kwargs={"tasks": 2}),
+        "b": StallEnv,
+        "c": MixtureEntry(CueEnv, eval_kwargs={}),
+    }
+    trainer = make_trainer(tmp_path, env=entries(), eval_env=elsewhere, max_steps=4)
+    assert trainer.eval_flow.panels == {"a": 2, "b": 8, "c": 8}
+    trainer = make_trainer(tmp_path, env=entries(), eval_env=CueEnv, eval_env_kwargs={"tasks": 3}, max_steps=4)
+    assert trainer.eval_flow.panels == {"": 3} and trainer.panels == {"cue": 5, "stall": 7}
+
+
 # What is refused
 
 

@@ -11,6 +11,7 @@ import torch
 from transformers import TrainerCallback
 
 from agent_r1_trainer import StepPOConfig, StepPOTrainer, StopReason, credit
+from tests.helpers.text_envs import PARROT
 from tests.helpers.training import CueEnv, StallEnv, make_model, make_tokenizer, make_trainer, measured, weights
 
 
@@ -240,7 +241,7 @@ def test_an_optimizer_without_the_value_head_is_refused(tmp_path):
     [
         ({"eval_strategy": "steps", "eval_steps": 4, "max_steps": 4}, "eval_env"),
         ({"env": None, "max_steps": 4}, "env is needed"),
-        ({"env": "CartPole-v1"}, "max_steps"),
+        ({"env": PARROT}, "max_steps"),
         ({"max_completion_length": 256, "max_steps": 4}, "leaves no room"),
     ],
 )
