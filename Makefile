@@ -2,7 +2,7 @@
 # make test            the whole test suite
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
 # make lint            ruff and mypy
-# make bench           speed of retrieval and of the household games, and the random and expert agents on HotpotQA
+# make bench           speed of retrieval, household games and updates, and the random and expert agents on HotpotQA
 # make bench-alfworld  speed of the household games beside TextWorld, in the environment of test-alfworld
 # make clean           remove what these targets made, runs/ excepted
 #
@@ -47,6 +47,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(PY) benchmarks/retrieval.py
 	$(PY) benchmarks/alfworld.py
+	$(PY) benchmarks/update.py
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent random --out runs/bench/hotpotqa-random
 	$(VENV)/bin/agent-r1 bench --env AgentR1/HotpotQA-v0 --agent expert --out runs/bench/hotpotqa-expert
 
