@@ -71,12 +71,14 @@ class Update:
         value_weights: [N] weight of EACH value of a local step in the value loss: of its only one, or, with a critic
             over tokens, of one a response token.
         num_steps: Steps of the mini-batch on all ranks together; 0 if there were fewer units than mini-batches.
+        num_policy_steps: Those of them that have a policy term: a reply, and one that is not left out.
     """
 
     batches: list[MicroBatch]
     policy_weights: Tensor
     value_weights: Tensor
     num_steps: int
+    num_policy_steps: int
 
 
 @dataclass(eq=False, slots=True)
@@ -212,6 +214,7 @@ def plan_updates(
                     policy_weights=torch.from_numpy(weights[window].astype(np.float32)),
                     value_weights=torch.from_numpy(value_weights[window].astype(np.float32)),
                     num_steps=len(steps),
+                    num_policy_steps=int(np.count_nonzero(lengths[steps])),
                 )
             )
     return updates

@@ -109,7 +109,7 @@ class StepPOConfig(BaseConfig):
         default=None,
         metadata={"help": "Further arguments of the estimator, e.g. {'normalize_std': false} for grpo."},
     )
-    gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn), not per token."})
+    gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn); of token_gae per token."})
     lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps."})
     bootstrap: Literal["auto", "none", "value"] = field(
         default="auto",

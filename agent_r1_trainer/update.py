@@ -66,6 +66,7 @@ class Updater:
         self._loss_config = loss_config(config)
         head = getattr(base_causal_lm(policy), "value_head", None)
         self._head = list(head.parameters()) if head is not None else []
+        self._values_reach_trunk = bool(self._head) and config.value_grad_to_trunk == "full"
         in_head = {id(parameter) for parameter in self._head}
         self._policy = [p for p in policy.parameters() if p.requires_grad and id(p) not in in_head]
 
@@ -207,8 +208,11 @@ class Updater:
         if self._config.target_kl is not None and means.get("approx_kl", 0.0) > self._config.target_kl:
             experience.policy_stopped = True
         means["policy_stopped"] = float(experience.policy_stopped)
-        if experience.updates[index].num_steps == 0:
+        update = experience.updates[index]
+        if update.num_steps == 0:
             _drop([*self._policy, *critic])
+        if update.num_policy_steps == 0 and not self._values_reach_trunk:
+            _drop(self._policy)  # there is no term that it takes part in
         if warmup or experience.policy_stopped:
             _drop(self._policy)
         _clip(self._policy, policy_norm, self._config.max_grad_norm)

@@ -210,3 +210,20 @@ def test_importance_weights_are_truncated_and_missing_ones_are_one_and_counted(c
     assert metrics["importance/missing"] == pytest.approx(share, rel=1e-5)
     assert metrics["sampling/missing_ratio"] == pytest.approx(share, rel=1e-5)
     assert 0.0 < metrics["importance/mean"] < 2.0
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae"])
+def test_without_any_policy_term_the_policy_gets_no_gradient_rather_than_zeros(name):
+    """With zeros the optimizer would still move it, by momentum and weight decay."""
+    trajectories = make_trajectories(seed=9, groups=2)
+    for trajectory in trajectories:
+        for step in trajectory.steps:
+            step.finish = "length"
+    for trunk in ("detach", "full"):
+        _, gradients, _, _ = one_update(
+            trajectories, advantage_estimator=name, mask_truncated_completions=True, value_grad_to_trunk=trunk
+        )
+        learning = {key.split(".")[0] for key in gradients}
+        assert learning == (
+            set() if name == "grpo" else {"value_head"} if trunk == "detach" else {"value_head", "model"}
+        )

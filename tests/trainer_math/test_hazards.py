@@ -185,9 +185,8 @@ def test_every_token_gets_the_advantage_of_its_own_step(merge):
         for group in micro_batches(merge_units(trajectories, merge), 300):
             batch = collate(group, trajectories, layout, 0)
             logps = torch.zeros(len(batch.token_index), requires_grad=True)
-            loss, _ = policy_loss(
-                LossConfig(), logps, batch.read_steps(advantages), batch.read_steps(weights), token_step(batch)
-            )
+            of_token = batch.read_steps(advantages)[token_step(batch)]
+            loss, _ = policy_loss(LossConfig(), logps, of_token, batch.read_steps(weights), token_step(batch))
             loss.backward()
             batch.write_tokens(found, logps.grad)
         return found
