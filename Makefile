@@ -22,6 +22,7 @@ SEED ?= 0
 ALGO ?= steppo
 
 PY := $(VENV)/bin/python
+DEMO := runs/demo-$(if $(filter steppo,$(ALGO)),,$(ALGO)-)$(SEED)
 STAMP := $(VENV)/.agent-r1-installed
 ALFWORLD_PY := $(ALFWORLD_VENV)/bin/python
 ALFWORLD_STAMP := $(ALFWORLD_VENV)/.agent-r1-installed
@@ -33,7 +34,7 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
-	$(VENV)/bin/agent-r1 train --preset demo --algorithm $(ALGO) --seed $(SEED) --out runs/demo-$(ALGO)-$(SEED)
+	$(VENV)/bin/agent-r1 train --preset demo --algorithm $(ALGO) --seed $(SEED) --out $(DEMO)
 
 test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
