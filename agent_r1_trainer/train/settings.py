@@ -104,6 +104,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
 
     own = _own()
     _refuse_unknown(values, _known(), source)
+    # A file that extends another says `env: null` to have a mixture instead, or the other way round.
+    values = {name: value for name, value in values.items() if name not in ("env", "envs") or value is not None}
     needed = ("model",) if "envs" in values else ("model", "env")
     missing = [name for name in needed if not isinstance(values.get(name), str)]
     if missing:
