@@ -4,9 +4,9 @@
 
 Every run is `agent-r1 train` with a shipped recipe, shortened to 60 updates, in a process of its own with one thread:
 StepPO, GRPO, RLOO and token PPO, on the embedded HotpotQA and on an embedded household, with the same tiny policy, the
-same number of episodes and the same held-out exam. Runs that are complete are not repeated and one that was stopped goes on, so the
-command can be interrupted and given again. `--write` puts the table between the marks of a document, the figure beside
-it and the numbers into `benchmarks/results/learning.json`.
+same number of episodes and the same held-out exam. Runs that are complete are not repeated and one that was stopped
+goes on, so the command can be interrupted and given again. `--write` puts the table between the marks of a document,
+the figure beside it and the numbers into `benchmarks/results/learning.json`.
 """
 
 import argparse
