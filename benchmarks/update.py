@@ -218,7 +218,7 @@ def passes(model: torch.nn.Module, batches: Sequence[MicroBatch], layout: Layout
         scores = score(model, batch, values=True)
         assert scores.values is not None
         weight, target = batch.read_steps(weights), batch.read_steps(advantages)
-        policy, _ = policy_loss(config, scores.logprobs, target, weight, batch.token_step)
+        policy, _ = policy_loss(config, scores.logprobs, target[batch.token_step], weight, batch.token_step)
         value, _ = critic_loss(config, scores.values, target, weight)
         (policy + 0.5 * value).backward()
     return time.process_time() - begin
