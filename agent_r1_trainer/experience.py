@@ -71,7 +71,8 @@ class Update:
         value_weights: [N] weight of EACH value of a local step in the value loss: of its only one, or, with a critic
             over tokens, of one a response token.
         num_steps: Steps of the mini-batch on all ranks together; 0 if there were fewer units than mini-batches.
-        num_policy_steps: Those of them that have a policy term: a reply, and one that is not left out.
+        num_policy_steps: Those of them that have a policy term: a reply that is not left out, and a weight above 0.
+        num_value_steps: Those of them whose values have a weight above 0.
     """
 
     batches: list[MicroBatch]
@@ -79,6 +80,7 @@ class Update:
     value_weights: Tensor
     num_steps: int
     num_policy_steps: int
+    num_value_steps: int
 
 
 @dataclass(eq=False, slots=True)
@@ -205,7 +207,8 @@ def plan_updates(
             weights = np.zeros(len(lengths))
             weights[steps] = step_weights(aggregation, lengths[steps], spans[steps]) * factors[steps]
             value_weights = np.zeros(len(lengths))
-            value_weights[steps] = factors[steps] / max(int(valued[steps].sum()), 1)
+            count = max(int(valued[steps].sum()), 1)
+            value_weights[steps] = np.where(valued[steps] > 0, factors[steps] / count, 0.0)
             mine = [units[unit - offset] for unit in plan if offset <= unit < offset + len(units)]
             groups = micro_batches(mine, token_budget)
             updates.append(
@@ -214,7 +217,8 @@ def plan_updates(
                     policy_weights=torch.from_numpy(weights[window].astype(np.float32)),
                     value_weights=torch.from_numpy(value_weights[window].astype(np.float32)),
                     num_steps=len(steps),
-                    num_policy_steps=int(np.count_nonzero(lengths[steps])),
+                    num_policy_steps=int(np.count_nonzero(weights)),
+                    num_value_steps=int(np.count_nonzero(value_weights)),
                 )
             )
     return updates

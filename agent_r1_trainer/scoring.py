@@ -82,11 +82,14 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
     Args:
         model: A causal language model, possibly wrapped by PEFT.
         temperature: Logits are divided by it.
-        value_head: Add a `ValueHead` as `value_head` of the causal language model.
+        value_head: Add a `ValueHead` as `value_head` of the causal language model. Without it, one that an earlier run
+            left on the model is taken off: nothing would train it, and it would be saved as if it were this run's.
     """
     inner = base_causal_lm(model)
     if value_head:
         inner.value_head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
+    elif isinstance(getattr(inner, "value_head", None), ValueHead):
+        del inner.value_head
     postprocess = logits_postprocess(inner)
 
     def forward(self: PreTrainedModel, *args: Any, score: ScoreRequest | None = None, **kwargs: Any) -> Any:

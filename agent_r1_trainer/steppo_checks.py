@@ -155,10 +155,12 @@ def _check_sizes(config: StepPOConfig) -> None:
 
 
 def check_credit(config: StepPOConfig) -> None:
-    """Refuse options that the estimator does not take; call it once JSON strings have been parsed.
+    """Refuse options that the estimator does not take, and settings with which it would teach nothing.
+
+    Call it once JSON strings have been parsed.
 
     Raises:
-        ValueError: The options, and those that there are.
+        ValueError: The options, and those that there are; or the setting, and what to do instead.
     """
     estimator = credit.get(config.advantage_estimator)
     kwargs = options(config.advantage_kwargs)
@@ -170,6 +172,11 @@ def check_credit(config: StepPOConfig) -> None:
         raise ValueError(
             f"critic_warmup_steps={config.critic_warmup_steps} would keep the policy still for nothing: "
             f"{config.advantage_estimator!r} has no critic. Set it to 0"
+        )
+    if config.num_generations == 1 and estimator.needs_groups:
+        raise ValueError(
+            f"num_generations=1 leaves {config.advantage_estimator!r} nothing to compare an episode with: every "
+            "advantage would be 0. Set it to 2 or more, such as 8"
         )
 
 

@@ -110,7 +110,7 @@ class StepPOConfig(BaseConfig):
         metadata={"help": "Further arguments of the estimator, e.g. {'normalize_std': false} for grpo."},
     )
     gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn); of token_gae per token."})
-    lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps."})
+    lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps; of token_gae over tokens."})
     bootstrap: Literal["auto", "none", "value"] = field(
         default="auto",
         metadata={

@@ -209,10 +209,11 @@ class Updater:
             experience.policy_stopped = True
         means["policy_stopped"] = float(experience.policy_stopped)
         update = experience.updates[index]
-        if update.num_steps == 0:
-            _drop([*self._policy, *critic])
-        if update.num_policy_steps == 0 and not self._values_reach_trunk:
-            _drop(self._policy)  # there is no term that it takes part in
+        # Who takes part in no term has gradients of zeros.
+        if update.num_value_steps == 0:
+            _drop(critic)
+        if update.num_policy_steps == 0 and not (self._values_reach_trunk and update.num_value_steps):
+            _drop(self._policy)
         if warmup or experience.policy_stopped:
             _drop(self._policy)
         _clip(self._policy, policy_norm, self._config.max_grad_norm)

@@ -22,12 +22,16 @@ def anchor_numbers(anchors: Sequence[str]) -> Integers:
         [N] int64.
 
     >>> anchor_numbers(["kitchen", "hall", "", "kitchen", ""]).tolist()
-    [2, 1, 3, 2, 4]
+    [0, 1, -1, 0, -2]
     """
-    if not len(anchors):
-        return np.zeros(0, dtype=np.int64)
-    names, numbers = np.unique(np.asarray(anchors, dtype=str), return_inverse=True)
-    unknown = np.flatnonzero(np.asarray([not anchor for anchor in anchors]))
-    numbers = numbers.astype(np.int64)
-    numbers[unknown] = names.size + np.arange(unknown.size)
-    return numbers
+    # A table and no array of strings: that would drop zeros at their ends, and be as wide as the longest of them.
+    numbers: dict[str, int] = {}
+    unknown = -1
+    result = np.empty(len(anchors), dtype=np.int64)
+    for index, anchor in enumerate(anchors):
+        if anchor:
+            result[index] = numbers.setdefault(anchor, len(numbers))
+        else:
+            result[index] = unknown
+            unknown -= 1
+    return result

@@ -11,7 +11,7 @@ from agent_r1_trainer.credit.registry import register
 __all__ = ["gigpo"]
 
 
-@register("gigpo", needs_values=False, needs_anchors=True)
+@register("gigpo", needs_values=False, needs_anchors=True, needs_groups=True)
 def gigpo(
     batch: CreditBatch, *, gamma: float, lam: float, step_weight: float = 1.0, normalize_std: bool = True
 ) -> Credit:

@@ -7,7 +7,7 @@ from agent_r1_trainer.credit.registry import register
 __all__ = ["grpo"]
 
 
-@register("grpo", needs_values=False)
+@register("grpo", needs_values=False, needs_groups=True)
 def grpo(batch: CreditBatch, *, gamma: float, lam: float, normalize_std: bool = True) -> Credit:
     """Return of the trajectory against those of the same task: ``(R - mean) / (std + 1e-6)``.
 

@@ -40,6 +40,7 @@ class Estimator:
             returns targets for a critic. Without it no critic is built and no value computed.
         level: Whether it gives one advantage (and target) a step, or one a response token.
         needs_anchors: It reads ``batch.anchors``.
+        needs_groups: It compares the samples of a task: with one sample each, all advantages would be 0.
         options: Its keyword-only parameters beyond ``gamma`` and ``lam``, with their defaults.
     """
 
@@ -49,6 +50,7 @@ class Estimator:
     level: Level = "step"
     needs_anchors: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    needs_groups: bool = False
 
     def __call__(self, batch: CreditBatch, *, gamma: float, lam: float, **options: Any) -> Credit:
         """Return the credit of every step, or token, of the batch.
@@ -71,10 +73,14 @@ class Estimator:
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuse options now that a call would refuse later; the function's own checks run too, on an empty batch.
 
+        Without options there is nothing to check, and the function is not called.
+
         Raises:
             ValueError: An unknown option or a bad value; the message lists the options there are.
         """
         check_options(self.name, self.options, options)
+        if not options:
+            return
         none = np.zeros(0)
         numbers = np.zeros(0, dtype=np.int64)
         empty = CreditBatch(none, none, numbers, none, numbers, token_values=none, anchors=numbers)
@@ -88,7 +94,13 @@ class EstimatorRegistry:
         self._table: dict[str, Estimator] = {}
 
     def register(
-        self, name: str, *, needs_values: bool, level: Level = "step", needs_anchors: bool = False
+        self,
+        name: str,
+        *,
+        needs_values: bool,
+        level: Level = "step",
+        needs_anchors: bool = False,
+        needs_groups: bool = False,
     ) -> Callable[[_Function], _Function]:
         """Return a decorator that enters a function under ``name`` and leaves it as it is.
 
@@ -97,6 +109,7 @@ class EstimatorRegistry:
             needs_values: It reads the critic's values and returns targets.
             level: ``"step"`` or ``"token"``.
             needs_anchors: It compares steps that saw the same state.
+            needs_groups: It compares samples of a task, so that a run with one sample of each is refused.
 
         Raises:
             ValueError: The name is taken by another function; an unknown level; a function that does not take ``gamma``
@@ -129,7 +142,7 @@ class EstimatorRegistry:
             if taken is not None and taken.function is not function:
                 raise ValueError(f"the advantage estimator {name!r} is already registered")
             options = options_of(name, function)
-            self._table[name] = Estimator(name, function, needs_values, level, needs_anchors, options)
+            self._table[name] = Estimator(name, function, needs_values, level, needs_anchors, options, needs_groups)
             return function
 
         return enter

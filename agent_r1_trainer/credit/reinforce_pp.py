@@ -36,7 +36,7 @@ def reinforce_pp(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
     return Credit(advantages=whiten(discounted_sums(batch.rewards, batch.trajectory, gamma)))
 
 
-@register("reinforce_pp_baseline", needs_values=False)
+@register("reinforce_pp_baseline", needs_values=False, needs_groups=True)
 def reinforce_pp_baseline(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
     """Return of the trajectory minus the mean of its group, whitened over all trajectories of the batch.
 

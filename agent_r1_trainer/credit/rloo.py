@@ -9,7 +9,7 @@ from agent_r1_trainer.credit.registry import register
 __all__ = ["rloo"]
 
 
-@register("rloo", needs_values=False)
+@register("rloo", needs_values=False, needs_groups=True)
 def rloo(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
     """Return of the trajectory minus the mean of the OTHER samples of the task: ``k/(k-1) (R - mean)``.
 

@@ -69,6 +69,7 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
         ({"eval_temperature": -0.1}, "eval_temperature"),
         ({"advantage_kwargs": {"lambda": 0.9}}, "no option 'lambda'"),
         ({"advantage_estimator": "gigpo", "advantage_kwargs": {"step_weight": "much"}}, "step_weight"),
+        ({"advantage_estimator": "grpo"}, "num_generations=1 leaves 'grpo' nothing to compare.*2 or more"),
     ],
 )
 def test_what_cannot_work_is_refused_with_advice(tmp_path, setting, advice):

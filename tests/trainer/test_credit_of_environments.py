@@ -19,7 +19,8 @@ from tests.helpers.updates import make_trajectories, one_update
 
 
 def config(**kwargs) -> StepPOConfig:
-    return StepPOConfig("unused", **{"use_cpu": True, "report_to": [], "gamma": 0.9, "lam": 0.8, **kwargs})
+    defaults = {"use_cpu": True, "report_to": [], "gamma": 0.9, "lam": 0.8, "num_generations": 2}
+    return StepPOConfig("unused", **{**defaults, **kwargs})
 
 
 def facts(*rows: tuple[str, int, list[float], list[int]]) -> list[BatchFacts]:

@@ -80,7 +80,8 @@ def test_without_a_critic_nothing_is_built_and_no_pass_is_run_for_one(estimator,
     trainer.train()
     scoring = sum(not cached for cached in passes)
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    plain = sum(p.numel() for p in make_trainer(tmp_path, max_steps=4, advantage_estimator="rloo").model.parameters())
+    without = make_trainer(tmp_path, max_steps=4, advantage_estimator="rloo", num_generations=4)
+    plain = sum(p.numel() for p in without.model.parameters())
     if estimator == "grpo":
         assert trainer.critic is None and trainer.value_head is None and trainer.scalers is None
         assert parameters == plain and scoring == sum(batches) > 0

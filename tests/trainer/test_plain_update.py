@@ -227,3 +227,13 @@ def test_without_any_policy_term_the_policy_gets_no_gradient_rather_than_zeros(n
         assert learning == (
             set() if name == "grpo" else {"value_head"} if trunk == "detach" else {"value_head", "model"}
         )
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
+def test_an_environment_of_no_loss_weight_moves_nothing(name):
+    """Zeros would move policy and critic by momentum and weight decay, where a mini-batch holds nothing else."""
+    trajectories = make_trajectories(seed=4, groups=2, env="a")
+    envs = {"a": MixtureEntry(CueEnv, loss_weight=0.0)}
+    for trunk in ("detach", "full"):
+        _, gradients, _, _ = one_update(trajectories, advantage_estimator=name, value_grad_to_trunk=trunk, envs=envs)
+        assert not gradients

@@ -146,3 +146,14 @@ def test_adapters_take_part_and_their_absence_is_the_reference(batch):
     assert not torch.allclose(logps, start)
     with pytest.raises(ValueError, match="copy"):
         Reference(make_model(), None)
+
+
+def test_a_run_without_a_critic_takes_off_the_value_head_of_an_earlier_one():
+    model = make_model()
+    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0)
+    assert not any("value_head" in name for name, _ in model.named_parameters())
+    own = torch.nn.Linear(2, 1)
+    model.value_head = own  # of the model's own making: not ours to remove
+    attach_scoring(model, temperature=1.0)
+    assert model.value_head is own

@@ -91,8 +91,13 @@ class TestOptions:
 
     def test_good_ones_pass(self):
         self.mine.check({"scale": 2, "count": 3, "centre": False, "mode": "b", "x": [1]})
-        for name in names():
-            get(name).check({})
+
+    def test_without_options_the_function_is_not_called(self):
+        @self.registry.register("largest", needs_values=False)
+        def largest(batch, *, gamma, lam):
+            return Credit(advantages=batch.rewards / batch.rewards.max())  # cannot do with a batch of nothing
+
+        self.registry.get("largest").check({})
 
     def test_an_estimator_without_options_says_so(self):
         with pytest.raises(ValueError, match="'rloo' has no option 'normalize_std'; it has none"):
@@ -115,6 +120,8 @@ class TestOptions:
     def test_levels(self):
         assert [get(name).level for name in ("step_gae", "token_gae", "grpo")] == ["step", "token", "step"]
         assert [name for name in names() if get(name).needs_anchors] == ["gigpo"]
+        compare = ["gigpo", "grpo", "reinforce_pp_baseline", "rloo"]
+        assert [name for name in names() if get(name).needs_groups] == compare
         with pytest.raises(ValueError, match="'step' or 'token', got 'word'"):
             self.registry.register("bad", needs_values=False, level="word")
 

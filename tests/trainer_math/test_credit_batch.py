@@ -41,6 +41,7 @@ def test_an_unknown_state_is_like_no_other():
     assert numbers.dtype == np.int64
     assert len(set(numbers.tolist())) == 4 and numbers[1] == numbers[4]
     assert anchor_numbers([]).size == 0
+    assert len(set(anchor_numbers(["a", "a\0", "\0", ""]).tolist())) == 4  # an array of strings drops such endings
 
 
 @pytest.mark.parametrize("seed", range(5))
