@@ -117,9 +117,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def train(
-    episodes: Sequence[Trajectory], *, merge: bool, width: int, layers: int
-) -> tuple[Clock, dict[str, Any]]:
+def train(episodes: Sequence[Trajectory], *, merge: bool, width: int, layers: int) -> tuple[Clock, dict[str, Any]]:
     """One rollout and two updates over all of it: the clock that timed the second, and the log of the first."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +158,8 @@ def merging(episodes: int, rounds: int, width: int, layers: int) -> bool:
         computed = log["tokens/computed_per_distinct"]
         padded = computed / (1.0 - log["tokens/padding_share"])
         print(
-            f"{name:10} {computed:18.3f} {padded:13.3f} {statistics.median(taken):10.2f} {f'{min(taken):.2f}-{max(taken):.2f}':>15}"
+            f"{name:10} {computed:18.3f} {padded:13.3f} {statistics.median(taken):10.2f} "
+            f"{f'{min(taken):.2f}-{max(taken):.2f}':>15}"
         )
     ratio = statistics.median(times[False]) / statistics.median(times[True])
     difference = float((gradients[True] - gradients[False]).norm() / gradients[False].norm())

@@ -82,9 +82,15 @@ def one_update(
     Returns:
         Loss, gradients by name, the experience, and all metrics.
     """
-    fields = {"num_ppo_epochs": 2, "num_minibatches": 1, "max_grad_norm": 0.0, "micro_batch_tokens": 400}
+    fields = {
+        "num_ppo_epochs": 2,
+        "num_minibatches": 1,
+        "num_generations": 2,
+        "max_grad_norm": 0.0,
+        "micro_batch_tokens": 400,
+    }
     config = StepPOConfig("unused", **{**fields, "use_cpu": True, "report_to": [], "max_prompt_length": 128,
-                                       "max_completion_length": 8, "reward_scaling": False, "num_generations": 2, **kwargs})  # fmt: skip
+                                       "max_completion_length": 8, "reward_scaling": False, **kwargs})  # fmt: skip
     policy, accelerator = policy_of(config.uses_critic), Accelerator(cpu=True)
     policy.zero_grad()
     scalers = RewardScalers(config.gamma) if config.scale_rewards else None

@@ -228,3 +228,6 @@ def test_mistakes_show_at_construction(tmp_path):
         make_trainer(tmp_path, env={"a": MixtureEntry(CueEnv, kwargs={"tasks": 0}), "b": CueEnv}, max_steps=4)
     with pytest.raises(ValueError, match="weight must not be negative"):
         MixtureEntry(CueEnv, weight=-1.0)
+    for name in ("weight", "loss_weight", "reward_scale"):
+        with pytest.raises(ValueError, match=f"{name} must .* finite"):
+            MixtureEntry(CueEnv, **{name: math.inf})
