@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch.nn import functional
 
+from agent_r1_trainer.tiny_policy.optimizers import clip_and_step, make_optimizers, set_rate
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -63,6 +65,7 @@ class CloningConfig:
         copy_words: Random words of an exercise, which are then repeated twice.
         learning_rate: At the start; it falls along a cosine within phase 2.
         final_learning_rate: At the end of phase 2.
+        muon_learning_rate: Of Muon, beside `learning_rate` and in proportion to it; None takes AdamW for everything.
         habit_learning_rate: At the start of phase 3; it falls to `final_learning_rate`.
         observation_weight: Of the language-model loss on what the environment says.
         max_grad_norm: Gradients are clipped to this norm.
@@ -77,6 +80,7 @@ class CloningConfig:
     copy_words: int = 24
     learning_rate: float = 3e-3
     final_learning_rate: float = 3e-4
+    muon_learning_rate: float | None = None
     habit_learning_rate: float = 1e-3
     observation_weight: float = 0.5
     max_grad_norm: float = 1.0
@@ -113,19 +117,15 @@ def clone(
         teach: Gives the demonstrations of phases 2 and 3.
         report: Told the loss after every step.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizers = make_optimizers(model, config.learning_rate, config.muon_learning_rate)
     high, low = config.learning_rate, config.final_learning_rate
     model.train()
 
     def fit(phase: str, losses: Iterator[Loss], steps: int, rate: Callable[[float], float]) -> None:
         for step, loss_of in enumerate(itertools.islice(losses, steps)):
-            for group in optimizer.param_groups:
-                group["lr"] = rate(step / steps)
+            set_rate(optimizers, rate(step / steps))
             loss = loss_of()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
-            optimizer.step()
+            clip_and_step(optimizers, model, loss, config.max_grad_norm)
             if report is not None:
                 report(phase, step + 1, loss.item())
 
@@ -148,18 +148,21 @@ def encode_batch(tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Con
     encoded = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
     ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
     speaks, ends = tokenizer.convert_tokens_to_ids("<|assistant|>"), tokenizer.eos_token_id
-    replies, observations = torch.zeros_like(real), torch.zeros_like(real)
-    for row, (tokens, messages) in enumerate(zip(ids.tolist(), conversations, strict=True)):
+    replies, observations = [], []
+    for tokens, messages in zip(ids.tolist(), conversations, strict=True):
         wanted = iter([message.get("weight", 1) > 0 for message in messages if message["role"] == "assistant"])
         talking, imitate = False, False
-        for column, token in enumerate(tokens):
-            observations[row, column] = not talking
-            replies[row, column] = talking and imitate
+        reply, observation = [], []
+        for token in tokens:
+            reply.append(talking and imitate)
+            observation.append(not talking)
             if token == speaks:
                 talking, imitate = True, next(wanted)
             elif token == ends:
                 talking = False
-    return Batch(ids, replies & real, observations & real)
+        replies.append(reply)
+        observations.append(observation)
+    return Batch(ids, torch.tensor(replies) & real, torch.tensor(observations) & real)
 
 
 def cloning_loss(model: PreTrainedModel, batch: Batch, observation_weight: float) -> torch.Tensor:

@@ -62,7 +62,9 @@ SUBJECTS: Final = {
         words=household.environment_words,
         commands=(),
         architecture=TinyArchitecture(layers=2, feed_forward_size=128),
-        cloning=CloningConfig(copy_steps=250, expert_steps=700, habit_steps=100, batch_size=12, pool=8),
+        cloning=CloningConfig(
+            copy_steps=250, expert_steps=1500, habit_steps=80, batch_size=12, pool=8, muon_learning_rate=0.02
+        ),
         teach=household.teach,
         measure=household.measure_quality,
     ),

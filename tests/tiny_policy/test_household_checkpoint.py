@@ -6,6 +6,7 @@ import torch
 import yaml
 
 from agent_r1_trainer.tiny_policy.household.demonstrations import ENV_ID, ENV_KWARGS, MAX_TURNS
+from agent_r1_trainer.tiny_policy.household.quality import measure_quality
 from agent_r1_trainer.tiny_policy.loading import CHECKPOINTS, load_tiny_policy
 from agent_r1_trainer.train import train_command
 from agent_r1_trainer.train.settings import PRESETS, read_settings
@@ -18,6 +19,15 @@ def test_size():
     model, tokenizer = load_tiny_policy(CHECKPOINT)
     assert model.config.vocab_size == len(tokenizer)
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+
+
+def test_the_start_is_honest():
+    """Recorded over 240 tasks: 0.24 sampled, 0.00 greedy, 0.07 at temperature 0.3, 0.66 of the replies are commands."""
+    model, tokenizer = load_tiny_policy(CHECKPOINT)
+    quality = measure_quality(model, tokenizer, tasks=60)
+    assert 0.10 <= quality.sampled <= 0.40  # three standard deviations around it
+    assert quality.greedy <= 0.10 and quality.cold <= 0.18  # no temperature shows a good policy
+    assert quality.command_skill >= 0.55
 
 
 def test_the_recipe_trains_where_the_policy_was_cloned_and_tests_elsewhere():

@@ -37,9 +37,14 @@ def test_the_explorer_wins_every_task_and_is_to_be_imitated():
 
 
 @pytest.mark.parametrize("habits", [STEADY, FIDGETY, Habits(stray=1.0)], ids=["steady", "fidgety", "stray"])
-def test_whatever_is_demonstrated_can_be_done(habits):
+def test_whatever_is_to_be_imitated_can_be_done(habits):
+    refused = 0
     for conversation, _ in outcomes(habits):
-        assert not any("Nothing happens" in message["content"] for message in conversation)
+        for reply, answer in itertools.pairwise(conversation):
+            if answer["content"] == "Nothing happens.":
+                assert reply["weight"] == 0
+                refused += 1
+    assert (refused > 0) == (habits.stray > 0)  # so the policy sees what comes of a mistake, and what to do then
 
 
 def test_strays_happen_as_often_as_they_should_and_have_no_weight():

@@ -42,8 +42,8 @@ class Habits:
     """How often a demonstrator does not do what the explorer would do.
 
     Attributes:
-        stray: Probability of any command that is possible. It leads to states that the explorer would not get into by
-            itself, and is not to be imitated: its message has the weight 0.
+        stray: Probability of any command that is, or was, possible. It leads to states that the explorer would not be
+            in by itself, and to the answer "Nothing happens."; it is not to be imitated: its message has the weight 0.
         put_back: Probability of putting back what was just taken.
         forget: Probability of carrying a thing to its place when it is about to be cleaned, heated or cooled.
     """
@@ -53,7 +53,7 @@ class Habits:
     forget: float = 0.0
 
 
-STEADY: Final = Habits(stray=0.1)
+STEADY: Final = Habits(stray=0.15)
 """Teaches the skills: what to do in whatever state."""
 FIDGETY: Final = Habits(put_back=0.75, forget=0.75)
 """Mostly does not keep what it has in hand, and forgets what it came for."""
@@ -123,12 +123,14 @@ class _Demonstrator:
         self._rng = rng
         self._last = ""
         self._forgotten = ""
+        self._known: dict[str, None] = {}
 
     def choose(self, expert: str | None, possible: Sequence[str]) -> tuple[str, int]:
         """Return a command and its weight."""
+        self._known.update(dict.fromkeys(possible))
         if expert is None or self._rng.random() < self._habits.stray:
             self._forgotten = ""
-            self._last = self._rng.choice(possible)
+            self._last = self._rng.choice(list(self._known))
             return self._last, 0
         self._last = self._put_back(possible) or self._carry_on(expert, possible) or expert
         return self._last, 1
