@@ -94,7 +94,7 @@ def two(tmp_path_factory) -> Path:
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
     launch += ["--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", str(script)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(launch, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(launch, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stderr[-4000:]
     return folder
 

@@ -76,9 +76,8 @@ def test_a_curriculum_resumes_bit_equal(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(weights(whole).values(), weights(resumed).values(), strict=True))
     assert resumed.task_sampler.state_dict() == whole.task_sampler.state_dict()
     forgetful = make_trainer(tmp_path / "fresh", max_steps=4, **kwargs).task_sampler
-    # The state matters: without it other tasks would have been drawn.
-    later = range(2, 30)
-    assert [forgetful.assignments(r) for r in later] != [whole.task_sampler.assignments(r) for r in later]
+    # There was something to restore (that draws follow from it is another test's).
+    assert forgetful.state_dict() != whole.task_sampler.state_dict()
 
 
 def test_medium_difficulty_prefers_what_is_neither_solved_nor_hopeless():
