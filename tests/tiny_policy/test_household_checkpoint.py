@@ -22,10 +22,10 @@ def test_size():
 
 
 def test_the_start_is_honest():
-    """Recorded over 240 tasks: 0.24 sampled, 0.00 greedy, 0.07 at temperature 0.3, 0.66 of the replies are commands."""
+    """Recorded on 240 tasks, twice: sampled 0.18 and 0.24, greedy 0.00, at temperature 0.3 0.07; valid replies 0.66."""
     model, tokenizer = load_tiny_policy(CHECKPOINT)
     quality = measure_quality(model, tokenizer, tasks=60)
-    assert 0.10 <= quality.sampled <= 0.40  # three standard deviations around it
+    assert 0.06 <= quality.sampled <= 0.38  # three standard deviations around 0.21
     assert quality.greedy <= 0.10 and quality.cold <= 0.18  # no temperature shows a good policy
     assert quality.command_skill >= 0.55
 
