@@ -27,6 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "learning.json"
 TASKS = {"hotpotqa": "hotpotqa_{algorithm}_cpu", "household": "alfworld_{algorithm}_cpu"}
+INTERRUPTED = 130
 ALGORITHMS = ("steppo", "grpo", "rloo", "token_ppo")
 # What differs from the recipes, for all runs alike: fewer updates, and no exam at a low temperature.
 SHORT = "max_steps: 60\neval_steps: 20\nsave_steps: 20\nexam: {episodes: 240, low_temperature: 1.0}\n"
@@ -78,7 +79,10 @@ def execute(run: Run, stop: threading.Event) -> None:
     spent["wall"] += time.perf_counter() - started
     spent["cpu"] += usage.ru_utime + usage.ru_stime
     cost.write_text(json.dumps(spent), encoding="utf-8")
-    if stop.is_set():
+    interrupted = stop.is_set() or process.returncode == INTERRUPTED
+    if process.returncode:
+        stop.set()  # the others end what they do, and begin nothing
+    if interrupted:
         raise Stopped
     if process.returncode:
         raise RuntimeError(f"{' '.join(run.command)} ended with status {process.returncode}: see {output.name}")
