@@ -66,7 +66,7 @@ def test_a_mixture_takes_ids_and_entries(tmp_path):
             "model: m\nenvs: {a: {env: e, wheight: 1}}\n",
             "envs: a: there is no setting 'wheight'; there are env, kwargs",
         ),
-        ("model: m\nenvs: {a: {env: e, weight: -1}}\n", "envs: a: weight must not be negative, got -1"),
+        ("model: m\nenvs: {a: {env: e, weight: -1}}\n", "envs: a: weight must not be negative, and finite, got -1"),
         ("model: m\nenvs: {a: {env: e, weight: x}}\n", "envs: a: weight must be a number, got 'x'"),
         ("model: m\nenvs: {a: {env: e, kwargs: 3}}\n", "envs: a: kwargs must be settings of its own, got 3"),
         ("env: e\n", "model must be given"),

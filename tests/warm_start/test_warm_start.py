@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from agent_r1_trainer.tiny_policy.demonstrations import ENV_ID, ENV_KWARGS
-from agent_r1_trainer.tiny_policy.quality import play
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, TrainerCallback
 
@@ -15,6 +13,8 @@ from agent_r1_trainer import warm_start
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.demos import DemoRun, DemoSettings, read_rows
 from agent_r1_trainer.tiny_policy import CHECKPOINT, load_tiny_policy
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import ENV_ID, ENV_KWARGS
+from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
 
 FAST: dict[str, Any] = {"use_cpu": True, "lr_scheduler_type": "constant", "weight_decay": 0.0, "learning_rate": 5e-4}
 
