@@ -182,8 +182,8 @@ def papers(
 def main() -> None:
     """Run the command line.
 
-    Modules of the working folder can be named as `module:Id` and `module:factory`, as with `python -m agent_r1_trainer`:
-    Python puts the folder of an installed command on the path instead. It goes last, so that it shadows nothing.
+    Modules of the working folder can be named, as in `module:Id` and `module:factory`, and as with `python -m`: Python
+    puts the folder of an installed command on the path instead. It goes last, so that it shadows nothing.
     """
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())

@@ -165,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
 class _Loader(yaml.SafeLoader):
     """YAML in which 5e-4 is a number, as in JSON and Python (YAML 1.1 wants 5.0e-4), and no key stands twice."""
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Refuse a repeated key, whose first value would be lost without a word."""
         node = super().compose_mapping_node(anchor)
         seen = set()
