@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -140,7 +142,7 @@ def train(
     config: Annotated[str | None, typer.Option(help="A YAML file of settings, or the name of a recipe.")] = None,
     preset: Annotated[str | None, typer.Option(help="A built-in run: demo.")] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="Such as grpo, instead of the file's; its settings go first.")
+        str | None, typer.Option(help="Such as grpo, instead of the file's: what was said for another one gives way.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
@@ -178,5 +180,11 @@ def papers(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line.
+
+    Modules of the working folder can be named, as in `module:Id` and `module:factory`, and as with `python -m`: Python
+    puts the folder of an installed command on the path instead. It goes last, so that it shadows nothing.
+    """
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())
     app()

@@ -41,13 +41,13 @@ class MixtureEntry:
         """Check the ranges.
 
         Raises:
-            ValueError: A negative weight, or a reward scale that is not positive; an infinite number.
+            ValueError: A weight that is negative or infinite, or a reward scale that is not positive or infinite.
         """
         for name in ("weight", "loss_weight"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must not be negative, and finite, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
         if not 0 < self.reward_scale < math.inf:
-            raise ValueError(f"reward_scale must be positive and finite, got {self.reward_scale}")
+            raise ValueError(f"reward_scale must be a positive number, got {self.reward_scale}")
 
 
 EnvironmentsArgument = EnvArgument | Mapping[str, MixtureEntry | EnvArgument]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_trainer import credit
@@ -199,6 +200,15 @@ def _check_ranges(config: StepPOConfig) -> None:
         value = getattr(config, name)
         if value is not None and value <= 0:
             raise ValueError(f"{name} must be positive or None, got {value}")
+    for name in ("learning_rate", "critic_learning_rate"):
+        value = getattr(config, name)
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a number of at least 0, got {value}")
+    if config.eval_num_generations > 1 and config.eval_temperature == 0:
+        raise ValueError(
+            f"eval_num_generations={config.eval_num_generations} with eval_temperature=0 plays the same greedy episode "
+            "again and again, so that pass@k says nothing: evaluate at a temperature above 0"
+        )
     if config.importance_sampling_cap < 1:
         raise ValueError(f"importance_sampling_cap must be at least 1, got {config.importance_sampling_cap}")
     for name, allowed in (

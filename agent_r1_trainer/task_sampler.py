@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.metrics import EpisodeSummary
 from agent_r1_trainer.seeds import derive_seed
@@ -92,6 +94,8 @@ def group_assignments(
                 f"the task sampler chose the environment {env!r}; there are {', '.join(map(repr, panels))}"
             )
         size = panels[env]
+        if isinstance(task, bool) or not isinstance(task, (int, np.integer, type(None))):
+            raise ValueError(f"the task sampler chose task {task!r} of the environment {env!r}: it must be an integer")
         if (task is None) != (size is None) or (task is not None and size is not None and not 0 <= task < size):
             has = "which has no panel: its task is None" if size is None else f"whose panel has {size} tasks"
             raise ValueError(f"the task sampler chose task {task!r} of the environment {env!r}, {has}")

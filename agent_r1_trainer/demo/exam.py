@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates
 
 if TYPE_CHECKING:
+    from agent_r1_trainer.mixture import MixtureEntry
     from agent_r1_trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.train.settings import ExamSettings, TrainSettings
     from agent_r1_trainer.trajectory import Trajectory
@@ -70,7 +71,7 @@ class Exam:
         entries = {"": MixtureEntry(exam.env or settings.env, kwargs=exam.env_kwargs)}
         if settings.envs and not exam.env:
             entries = {
-                name: replace(entry, kwargs={**(entry.eval_kwargs or entry.kwargs), **exam.env_kwargs})
+                name: replace(entry, kwargs={**_held_out(entry), **exam.env_kwargs})
                 for name, entry in trainer.entries.items()
             }
         flow = make_loop(trainer.args, trainer.model, trainer.processing_class, entries)
@@ -134,6 +135,11 @@ def gain(before: ExamResult, after: ExamResult) -> Estimate:
         raise ValueError("a gain needs the same tasks before and after")
     differences = [[100.0 * (b - a)] for a, b in zip(before.successes, after.successes, strict=True)]
     return ratio_estimates(differences, [[1]] * len(differences))[0]
+
+
+def _held_out(entry: MixtureEntry) -> Mapping[str, Any]:
+    """Arguments of an environment for evaluation; an empty mapping asks for its defaults, not for those of training."""
+    return entry.kwargs if entry.eval_kwargs is None else entry.eval_kwargs
 
 
 def _row(trajectory: Trajectory) -> tuple[str, int, int, int]:

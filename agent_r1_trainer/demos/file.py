@@ -15,6 +15,10 @@ from agent_r1_trainer.bench.log import LogError, lock_file
 __all__ = ["DemoError", "DemoFile", "Found", "read_rows"]
 
 
+_BEGIN = b'{"prompt": '
+"""How every row begins."""
+
+
 class DemoError(RuntimeError):
     """Demonstrations cannot be made or read; the message says why and what to do."""
 
@@ -107,7 +111,9 @@ def _scan(file: BinaryIO, path: Path) -> Found:
     rows: list[dict[str, Any]] = []
     file.seek(0)
     for number, line in enumerate(file, 1):
-        if not line.endswith(b"\n"):  # torn
+        if not line.endswith(b"\n"):  # torn, if it is a row at all: what is cut away here cannot be had back
+            if not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
+                raise DemoError(f"{path}, line {number}: this is no row of demonstrations; choose another file")
             break
         offset += len(line)
         row = _row(line, path, number)

@@ -53,7 +53,8 @@ def _train(
     if out is not None:
         training["output_dir"] = str(out)
     name = "-".join(filter(None, (preset or path.stem, algorithm)))
-    training.setdefault("output_dir", f"runs/{name}-{training['seed']}")
+    if training.get("output_dir") is None:
+        training["output_dir"] = f"runs/{name}-{training['seed']}"
 
     from transformers.utils import logging
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,13 +63,16 @@ def recipe_summary(name: str) -> str:
         return stream.readline().removeprefix("#").strip()
 
 
-def load_recipe(path: Path, *, algorithm: str | None = None, check: Check | None = None) -> dict[str, Any]:
+def load_recipe(
+    path: Path, *, algorithm: str | None = None, check: Check | None = None, fill: bool = True
+) -> dict[str, Any]:
     """Read a file of settings, with what it extends and with its algorithm's settings.
 
     Args:
         path: The file.
         algorithm: Instead of the file's own, as if another file extended this one and named it.
         check: Called with the content of each file that is read, and its path, before they are merged.
+        fill: Whether the algorithm's settings are filled in where no file says otherwise.
 
     Returns:
         Plain data without `extends`; `algorithm` is among them if there is one.
@@ -79,8 +83,10 @@ def load_recipe(path: Path, *, algorithm: str | None = None, check: Check | None
     """
     values = _load(path, (), check)
     if algorithm is not None:
-        values = {**make_way(algorithm, values, values.get("algorithm")), "algorithm": algorithm}
-    if values.get("algorithm") is None:
+        former = values.get("algorithm")
+        values = dict(values) if former == algorithm else make_way(algorithm, values, former)
+        values["algorithm"] = algorithm
+    if values.get("algorithm") is None or not fill:
         return values
     name = values.pop("algorithm")
     return {"algorithm": name, **algorithm_settings(name, values)}
@@ -145,15 +151,30 @@ def _read(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as stream:
         try:
             values = yaml.load(stream, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold settings as `name: value` lines")
+    try:
+        json.dumps(values)  # an anchor within itself has no end, and a date could not be noted in the run's folder
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds what is no plain data: {error}; put a date in quotes") from None
     return values
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that takes 5e-4 for a number, as JSON and Python do; YAML 1.1 wants 5.0e-4."""
+    """YAML in which 5e-4 is a number, as in JSON and Python (YAML 1.1 wants 5.0e-4), and no key stands twice."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Refuse a repeated key, whose first value would be lost without a word."""
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                why = f"the key {key.value!r} stands twice"
+                raise yaml.composer.ComposerError("in a mapping", node.start_mark, why, key.start_mark)
+            seen.add((key.tag, key.value))
+        return node
 
 
 _Loader.add_implicit_resolver(

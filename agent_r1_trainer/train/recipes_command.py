@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from typing import Any
 
 from rich.console import Console
 
@@ -47,8 +49,18 @@ def _list(console: Console) -> None:
 def _print(name: str, algorithm: str | None) -> None:
     import yaml
 
+    from agent_r1_trainer.algorithms import algorithm_settings
     from agent_r1_trainer.train.recipes import find_recipe, load_recipe
 
-    values = load_recipe(find_recipe(name), algorithm=algorithm)
+    def text(settings: dict[str, Any]) -> str:
+        return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120)
+
+    values = load_recipe(find_recipe(name), algorithm=algorithm, fill=False)
+    chosen = {key: values.pop(key) for key in ("algorithm",) if values.get(key) is not None}
     sys.stdout.write(f"# {name}, with all that it extends; `agent-r1 train --config FILE.yaml` runs a copy.\n")
-    yaml.safe_dump(values, sys.stdout, sort_keys=False, allow_unicode=True, width=120)
+    if chosen:
+        # Comments, so that in a copy another algorithm can be named: settings would win over those of the algorithm.
+        filled = algorithm_settings(chosen["algorithm"], values)
+        own = text({key: value for key, value in filled.items() if key not in values})
+        sys.stdout.write(text(chosen) + textwrap.indent(f"which sets, unless the lines below do:\n{own}", "# "))
+    sys.stdout.write(text(values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,17 @@ class ExamSettings:
     episodes: int = 300
     low_temperature: float = 0.3
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: No episodes, or a negative temperature.
+        """
+        if self.episodes < 1:
+            raise ValueError(f"episodes must be at least 1, got {self.episodes}; `exam: null` measures nothing")
+        if not 0 <= self.low_temperature < math.inf:
+            raise ValueError(f"low_temperature must be a number of at least 0, got {self.low_temperature}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,8 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     for cls in (TrainSettings, StepPOConfig):
         check_types(values, cls, source)
     mine = {name: value for name, value in values.items() if name in own}
+    if mine.get("threads") is not None and mine["threads"] < 1:
+        raise ValueError(f"{source}: threads must be at least 1 or null, got {mine['threads']}")
     if "envs" in mine:
         if "env" in mine:
             raise ValueError(f"{source}: env and envs exclude each other: one environment, or several by name")
@@ -139,7 +153,10 @@ def _exam(values: Any, source: str) -> ExamSettings:
         raise ValueError(f"{source}: exam must hold settings of its own, got {values!r}")
     _refuse_unknown(values, {f.name for f in dataclasses.fields(ExamSettings)}, f"{source}: exam")
     check_types(values, ExamSettings, f"{source}: exam")
-    return ExamSettings(**values)
+    try:
+        return ExamSettings(**values)
+    except ValueError as error:
+        raise ValueError(f"{source}: exam: {error}") from None
 
 
 def _refuse_unknown(values: Mapping[str, Any], known: set[str], source: str) -> None:

@@ -1,5 +1,7 @@
 """What a user sees: help, errors in words, exit statuses."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,19 @@ def test_bench_of_a_recipe(tmp_path: Path) -> None:
     env = "AgentR1/HotpotQA-ReAct-v0"
     done = run("bench", "--env", env, "--agent", "expert", "--episodes", "10", "--out", str(tmp_path / "run"))
     assert done.exit_code == 0 and "│ success      │ 1.000 │" in done.output
+
+
+def test_an_installed_command_finds_modules_of_the_working_folder(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "agent-r1"
+    command.write_text("from agent_r1_trainer.cli import main\nmain()\n", encoding="utf-8")
+    (tmp_path / "mine_here.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('MineHere-v0', 'agent_r1_envs.hotpotqa.env:HotpotQAEnv', kwargs={'split': 'test'})\n",
+        encoding="utf-8",
+    )
+    arguments = [sys.executable, "-P", str(command), "play", "mine_here:MineHere-v0"]
+    done = subprocess.run(
+        arguments, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
+    )
+    assert done.returncode == 0 and "Left before the end." in done.stdout, done.stderr

@@ -187,6 +187,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
         (b"nonsense\n", "line 1: not JSON"),
         (b"[1]\n", "line 1: expected an object, got list"),
         (b'{"prompt": "x"}\n', "line 1: no row of demonstrations, it lacks 'episode'"),
+        (b"notes of mine", "line 1: this is no row of demonstrations"),  # it was cut away as a torn row
         (b'{"episode": 0, "turn": 1, "turns": 2, "success": true}\n', "turn 1 of episode 0 does not follow"),
     ],
 )

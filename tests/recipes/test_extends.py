@@ -63,8 +63,10 @@ def test_another_algorithm_than_that_of_the_parents_starts_from_its_own_settings
     assert (training["epsilon"], training["epsilon_high"], training["lam"]) == (0.2, None, 0.9)
     assert (training["advantage_estimator"], training["kl_in"]) == ("rloo", "reward")
     assert "critic_warmup_steps" not in training
-    same = read_settings(base, "steppo").training
-    assert same["epsilon"] == 0.2 and same["critic_warmup_steps"] == 4
+    # The same algorithm once more changes nothing: what the file says of it stays.
+    same = write("same.yaml", "extends: base.yaml\nalgorithm: steppo\n")
+    for again in (read_settings(base, "steppo"), read_settings(same)):
+        assert again == read_settings(base) and again.training["epsilon"] == 3e-4
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,10 @@ def test_another_algorithm_than_that_of_the_parents_starts_from_its_own_settings
         ("algorithm: grop\n", "algorithm: there is no algorithm 'grop'; did you mean grpo"),
         ("algorithm: [grpo]\n", "there is no algorithm ['grpo']"),
         ("extends: demo\nlearning_rte: 1\n", "there is no setting 'learning_rte'; did you mean learning_rate"),
+        ("extends: demo\nseed: 1\nlam: 0.9\nseed: 2\n", "the key 'seed' stands twice"),
+        ("env_kwargs: &a {x: *a}\n", "no plain data: Circular reference"),
+        ("env_kwargs: {since: 2020-01-01}\n", "no plain data: Object of type date"),
+        ("envs:\n  a: e\n  b: e\n  a: f\n", "the key 'a' stands twice"),
         ("extends: demo\nexam: {episode: 1}\n", "exam: there is no setting 'episode'; did you mean episodes"),
     ],
 )
@@ -85,6 +91,26 @@ def test_mistakes_name_the_file_and_the_key(write, text, message):
     with pytest.raises((ValueError, OSError)) as error:
         read_settings(path)
     assert str(path) in str(error.value) and message in str(error.value)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_bytes(b"model: \xff\xfe\n")
+    with pytest.raises(ValueError, match="run.yaml is not YAML"):
+        load_recipe(path)
+
+
+def test_what_a_merge_key_brings_in_may_be_replaced(write):
+    text = "env_kwargs: &base {split: train, top_k: 2}\neval_env_kwargs: {<<: *base, split: test}\n"
+    assert load_recipe(write("run.yaml", text))["eval_env_kwargs"] == {"split": "test", "top_k": 2}
+
+
+def test_null_turns_one_environment_into_several_and_back(write):
+    write("one.yaml", "model: m\nenv: e\nenv_kwargs: {split: train}\n")
+    several = write("several.yaml", "extends: one.yaml\nenv: null\nenv_kwargs: null\nenvs: {a: e, b: f}\n")
+    assert (read_settings(several).env, list(read_settings(several).envs)) == ("", ["a", "b"])
+    back = read_settings(write("back.yaml", "extends: several.yaml\nenvs: null\nenv: g\n"))
+    assert (back.env, back.envs) == ("g", {})
 
 
 def test_a_mistake_in_a_parent_names_the_parent(write):

@@ -7,7 +7,6 @@ import json
 import agent_r1_wrappers  # noqa: F401  registers the ids
 import gymnasium
 import pytest
-import yaml
 from gymnasium.envs.registration import load_env_creator
 from typer.testing import CliRunner
 
@@ -16,7 +15,7 @@ from agent_r1_trainer.cli import app
 from agent_r1_trainer.environments import EnvFactory
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.train.recipes import find_recipe, load_recipe, recipe_names, recipe_summary
-from agent_r1_trainer.train.settings import parse_settings, read_settings
+from agent_r1_trainer.train.settings import read_settings
 
 NAMES = recipe_names() + recipe_names(bases=True)
 TASKS = ("hotpotqa", "alfworld", "webshop", "paper_search")
@@ -83,10 +82,21 @@ def test_an_argument_that_the_environment_does_not_know_fails(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_printed_recipe_is_the_same_run(name):
+def test_a_printed_recipe_is_the_same_run(name, tmp_path):
     done = CliRunner().invoke(app, ["recipes", name])
     assert done.exit_code == 0
-    assert parse_settings(yaml.safe_load(done.output), "printed") == read_settings(find_recipe(name))
+    path = tmp_path / "mine.yaml"
+    path.write_text(done.output, encoding="utf-8")
+    assert read_settings(path) == read_settings(find_recipe(name))
+
+
+def test_a_printed_recipe_takes_another_algorithm_when_its_line_is_changed(tmp_path):
+    printed = CliRunner().invoke(app, ["recipes", "webshop_grpo"]).output
+    assert "#   normalize_std: true" in printed  # what the algorithm sets can be read
+    path = tmp_path / "mine.yaml"
+    path.write_text(printed.replace("algorithm: grpo", "algorithm: steppo"), encoding="utf-8")
+    training = read_settings(path).training
+    assert (training["advantage_estimator"], training["critic"]) == ("step_gae", "separate")
 
 
 def test_recipes_are_listed_and_mistakes_said_in_words(tmp_path):

@@ -116,6 +116,11 @@ def test_medium_difficulty_keeps_shares_and_running_means():
         ([("", 0), ("", 3)], "chose task 3 .* whose panel has 3 tasks"),
         ([("", 0), ("", -1)], "chose task -1"),
         ([("", None), ("", 1)], "chose task None"),
+        (
+            [("", 0), ("", 1.0)],
+            "chose task 1.0 .* must be an integer",
+        ),
+        ([("", 0), ("", "b")], "chose task 'b' .* must be an integer"),
     ],
 )
 def test_tasks_that_do_not_exist_are_refused(tasks, message):
