@@ -226,7 +226,7 @@ def test_mistakes_show_at_construction(tmp_path):
         make_trainer(tmp_path, env={"a": CueEnv}, eval_strategy="steps", eval_steps=4)
     with pytest.raises(ValueError, match="the environment 'a' is empty"):
         make_trainer(tmp_path, env={"a": MixtureEntry(CueEnv, kwargs={"tasks": 0}), "b": CueEnv}, max_steps=4)
-    with pytest.raises(ValueError, match="weight must not be negative"):
+    with pytest.raises(ValueError, match="weight must be a number of at least 0"):
         MixtureEntry(CueEnv, weight=-1.0)
     for name in ("weight", "loss_weight", "reward_scale"):
         with pytest.raises(ValueError, match=f"{name} must .* finite"):
