@@ -58,7 +58,8 @@ def parse_warm_start(values: Any, source: str) -> WarmStartSettings:
     settings = WarmStartSettings(**mine, sft={name: value for name, value in values.items() if name not in own})
     if (settings.data is None) == (settings.episodes is None):
         raise ValueError(
-            f"{source}: warm_start takes either `data: FILE` or `episodes: N`, how many demonstrations to make"
+            f"{source}: warm_start takes either `data: FILE` or `episodes: N`, how many demonstrations to make "
+            "(null takes away the one that an extended file has)"
         )
     if settings.data is not None and not isinstance(settings.data, str):
         raise ValueError(f"{source}: warm_start: data must be the path of a file, got {settings.data!r}")

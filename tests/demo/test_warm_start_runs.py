@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.train import train_command
+from agent_r1_trainer.train.recipes import find_recipe, load_recipe
 from agent_r1_trainer.train.settings import PRESETS, read_settings
 from agent_r1_trainer.warm_starting.settings import WarmStartSettings
 
@@ -32,8 +33,8 @@ WARM: dict[str, Any] = {"episodes": 16, "max_steps": 12, "save_steps": 1, "learn
 
 
 def write(path: Path, **settings: Any) -> Path:
-    extended = {"extends": "hotpotqa_warm_start_cpu"}
-    path.write_text(yaml.safe_dump({**extended, **SHORT, **settings}), encoding="utf-8")
+    recipe = load_recipe(find_recipe("hotpotqa_warm_start_cpu"))
+    path.write_text(yaml.safe_dump({**recipe, **SHORT, **settings}), encoding="utf-8")
     return path
 
 
