@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Wall-clock limits of hypothesis say how busy the machine is, not whether the code is right.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+# A shell starts background jobs with Ctrl-C ignored, and the processes that tests interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
