@@ -18,21 +18,23 @@ __all__ = ["play_tasks", "success_rate"]
 def play_tasks(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    make_env: Callable[[], gymnasium.Env],
     *,
-    tasks: int,
+    make_env: Callable[[str], gymnasium.Env],
     max_reply: int,
+    tasks: int,
+    split: str = "test",
     temperature: float = 1.0,
     seed: int = 0,
 ) -> list[Trajectory]:
-    """Let a policy play the first `tasks` tasks of a panel.
+    """Let a policy play the first `tasks` tasks of a split.
 
     Args:
         model: The policy.
         tokenizer: Its tokenizer.
-        make_env: Builds the environment.
-        tasks: How many.
+        make_env: Builds the environment of a split.
         max_reply: Longest reply, in tokens.
+        tasks: How many.
+        split: Of the panel.
         temperature: 0 is greedy.
         seed: Of the sampling.
     """
@@ -40,7 +42,7 @@ def play_tasks(
     from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
     from agent_r1_trainer.seeds import derive_seed
 
-    flow = AgentEnvLoop(make_env, tokenizer, max_prompt_length=1024)
+    flow = AgentEnvLoop(lambda: make_env(split), tokenizer, max_prompt_length=1024)
     sampling = SamplingParams(max_reply, (tokenizer.eos_token_id,), temperature=temperature)
     assignments = [Assignment(task, derive_seed(seed, "quality", task), group=task) for task in range(tasks)]
     try:

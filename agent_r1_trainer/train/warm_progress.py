@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from agent_r1_trainer.train.update_bar import UpdateBar
 
 __all__ = ["WarmProgress"]
 
 
-class WarmProgress(TrainerCallback):
+class WarmProgress(UpdateBar):
     """Writes every log to a file and moves a bar.
 
     Args:
@@ -22,10 +23,8 @@ class WarmProgress(TrainerCallback):
     """
 
     def __init__(self, path: Path, console: Console) -> None:
+        super().__init__("warm start", console)
         self._path = path
-        self._console = console
-        self._progress: Progress | None = None
-        self._bar: Any = None
         self._losses: list[float] = []
         self._steps = 0
 
@@ -43,23 +42,12 @@ class WarmProgress(TrainerCallback):
             return
         self._losses = [row["loss"] for row in state.log_history if "loss" in row]
         self._path.write_text("".join(json.dumps(row) + "\n" for row in state.log_history), encoding="utf-8")
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("updates"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._progress = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
-        self._bar = self._progress.add_task("warm start", total=state.max_steps, completed=state.global_step)
-        self._progress.start()
+        super().on_train_begin(args, state, control, **kwargs)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Move the bar."""
+        """Count the step and move the bar."""
         self._steps = state.global_step
-        if self._progress is not None:
-            self._progress.update(self._bar, completed=state.global_step)
+        super().on_step_end(args, state, control, **kwargs)
 
     def on_log(
         self,
@@ -76,17 +64,4 @@ class WarmProgress(TrainerCallback):
             file.write(json.dumps({**logs, "step": state.global_step}) + "\n")
         if "loss" in logs:
             self._losses.append(logs["loss"])
-            if self._progress is not None:
-                self._progress.update(self._bar, description=f"warm start, loss {logs['loss']:.3f}")
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Remove the bar."""
-        self.close()
-
-    def close(self) -> None:
-        """Remove the bar, also when the warm start was broken off."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+            self.describe(f"warm start, loss {logs['loss']:.3f}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import make_env
@@ -16,11 +17,12 @@ from agent_r1_trainer.tiny_policy.playing import play_tasks, success_rate
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from agent_r1_trainer.trajectory import Trajectory
-
 __all__ = ["Quality", "measure_quality", "play"]
 
 _MOST_TOKENS = 8
+
+play = partial(play_tasks, make_env=make_env, max_reply=_MOST_TOKENS)
+"""Let a policy play tasks of this environment; see `play_tasks`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +61,6 @@ def measure_quality(
 
     searches, answers = _skills(model, tokenizer, tasks, split)
     return Quality(success(1.0), success(0.0), success(0.3), _share(searches), _share(answers))
-
-
-def play(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    tasks: int,
-    split: str = "test",
-    temperature: float = 1.0,
-    seed: int = 0,
-) -> list[Trajectory]:
-    """Let a policy play the first `tasks` tasks of a split, through the loop that training uses."""
-    return play_tasks(
-        model,
-        tokenizer,
-        lambda: make_env(split),
-        tasks=tasks,
-        max_reply=_MOST_TOKENS,
-        temperature=temperature,
-        seed=seed,
-    )
 
 
 def _skills(
