@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,9 @@ _lock = threading.RLock()
 _values: dict[Hashable, tuple[Hashable, Any]] = {}
 
 
-def load_once(path: str | os.PathLike[str], loader: Callable[[Path], T], *, key: Hashable = None) -> T:
+def load_once(
+    path: str | os.PathLike[str], loader: Callable[[Path], T], *, key: Hashable = None, also: Sequence[Path] = ()
+) -> T:
     """Return ``loader(path)``, from the cache as long as the file, or folder of files, is the same.
 
     A file is taken for the same while its size, its times and its first and last 64 KiB are.
@@ -31,10 +33,11 @@ def load_once(path: str | os.PathLike[str], loader: Callable[[Path], T], *, key:
         path: File or folder.
         loader: Reads it; a function of a module, because its name is part of the cache's key.
         key: Whatever else the result depends on.
+        also: Other files that the loader reads where they are there.
     """
     file = Path(path).resolve()
     identity = ("file", str(file), f"{loader.__module__}.{loader.__qualname__}", key)
-    return _get(identity, lambda: _signature(file), lambda: loader(file))
+    return _get(identity, lambda: tuple(map(_signature, (file, *also))), lambda: loader(file))
 
 
 def make_once(key: Hashable, make: Callable[[], T]) -> T:

@@ -21,6 +21,7 @@ from agent_r1_envs.hotpotqa.sources import (
     hold_a_word,
     load_tasks,
     own_passages,
+    scorer_of,
 )
 from agent_r1_envs.retrieval import Passage, Retriever, make_retriever
 from agent_r1_envs.text import clean, cut, echo
@@ -132,6 +133,7 @@ class HotpotQAEnv(ToolEnv[Question]):
         self._corpus = corpus_retriever(tasks, retriever, corpus) if retrieval == "corpus" else None
         # Passages of a foreign corpus may be cut or worded otherwise than a task's paragraphs: titles must do.
         self._foreign = corpus is not None or has_own_index(retriever)
+        self._scorer = scorer_of(tasks)
         self._marks_support = any(question.gold for question in tasks)
         self._own: tuple[Question, Retriever | None] | None = None
         self._world = World()
@@ -230,6 +232,7 @@ class HotpotQAEnv(ToolEnv[Question]):
             "rules": "Search for passages, then give the answer in as few words as possible. Each passage is shown "
             "once; later it is only named.",
             "metric": self.metric,
+            "scorer": self._scorer,
             "success": "exact match",
             "retrieval": self._retrieval,
             "retriever": self._retriever_spec

@@ -2,13 +2,15 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import read_rows, resolve
 from agent_r1_envs.hotpotqa.data import Question
-from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, detect
+from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, Format, detect
+from agent_r1_envs.hotpotqa.two_wiki import ALIASES_FILE, read_aliases
 from agent_r1_envs.retrieval import Passage
 from agent_r1_envs.retrieval.contents import parse_contents
 from agent_r1_envs.tasks import TaskSet
@@ -50,7 +52,8 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
         data_format: ``auto``, or one of ``rows.FORMATS`` for files whose fields do not tell.
 
     Returns:
-        The questions in the order of the file; its content hash is that of the files' bytes.
+        The questions in the order of the file; its content hash is that of the files' bytes. Where 2Wiki's
+        ``id_aliases.json`` lies beside the file, its names of an answer are accepted as well.
 
     Raises:
         DataError: A missing or damaged file; the message names file, row and field, what was expected and found.
@@ -62,14 +65,22 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
     files = _files(resolve(path), split)
     questions: list[Question] = []
     places: dict[str, str] = {}
+    sources = list(files)
     for file in files:
-        read = None
+        read, names = None, {}
         for row in read_rows(file):
-            # All the rows of a file are of one kind, so the first decides.
-            read = read or READERS[detect(row) if data_format == "auto" else data_format]  # type: ignore[index]
+            if read is None:  # all the rows of a file are of one kind, so the first decides
+                chosen: Format = detect(row) if data_format == "auto" else data_format  # type: ignore[assignment]
+                read = READERS[chosen]
+                if chosen == "2wiki" and file.with_name(ALIASES_FILE).is_file():
+                    names = read_aliases(file.with_name(ALIASES_FILE))
+                    sources.append(file.with_name(ALIASES_FILE))
             question = read(row)
             if question is None:
                 continue
+            if names and isinstance(entity := row.values.get("answer_id"), str):
+                answers = dict.fromkeys((*question.answers, *names.get(entity, ())))
+                question = replace(question, answers=tuple(answers))
             for text in (question.id, *question.answers):
                 if not is_unicode(text):  # nobody could ask for it, or give it
                     row.fail("id or answer", "valid Unicode", text)
@@ -80,7 +91,7 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
     if not questions:
         raise DataError(f"{', '.join(map(str, files))}: expected questions, found none")
     dataset = questions[0].dataset
-    return TaskSet(questions, dataset=dataset, split=split, ids=list(places), content_hash=_digest(files))
+    return TaskSet(questions, dataset=dataset, split=split, ids=list(places), content_hash=_digest(sources))
 
 
 def iter_corpus(path: str | Path) -> Iterator[Passage]:

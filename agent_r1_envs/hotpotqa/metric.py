@@ -1,5 +1,7 @@
 """The answer metrics of HotpotQA, 2WikiMultihopQA and MuSiQue, equal to their official scripts item by item.
 
+2Wiki's supporting facts and evidence are in :mod:`agent_r1_envs.hotpotqa.two_wiki`.
+
 Sources: ``hotpot_evaluate_v1.py``, ``2wikimultihop_evaluate.py`` and MuSiQue's ``metrics/answer.py``. All normalise in
 the same way. They differ in F1: HotpotQA and 2Wiki give 0 where one side is yes, no or noanswer and the other is not,
 MuSiQue has no such rule and counts two answers that normalise to nothing as equal.
@@ -7,7 +9,7 @@ MuSiQue has no such rule and counts two answers that normalise to nothing as equ
 
 import re
 import string
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +21,7 @@ _CLOSED: Final = ("yes", "no", "noanswer")
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Exact match and overlap of a prediction with the truth, each from 0 to 1."""
+    """Exact match and overlap of a prediction with the truth, each from 0 to 1 (2Wiki's evidence aside)."""
 
     em: float
     f1: float
@@ -36,7 +38,12 @@ def normalize(text: str) -> str:
     >>> normalize("The  Beatles' (album)")
     'beatles album'
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+    return " ".join(_ARTICLES.sub(" ", without_punctuation(text.lower())).split())
+
+
+def without_punctuation(text: str) -> str:
+    """Drop ASCII punctuation."""
+    return text.translate(_NO_PUNCTUATION)
 
 
 def exact_match(prediction: str, truth: str) -> bool:
@@ -105,7 +112,7 @@ def set_overlap(predicted: Iterable[tuple], truth: Iterable[tuple]) -> Overlap:
     hits = len(found & wanted)
     precision = hits / len(found) if found else 0.0
     recall = hits / len(wanted) if wanted else 0.0
-    return Overlap(float(found == wanted), _harmonic(precision, recall), precision, recall)
+    return Overlap(float(found == wanted), harmonic(precision, recall), precision, recall)
 
 
 def joint(*parts: Overlap) -> Overlap:
@@ -113,45 +120,66 @@ def joint(*parts: Overlap) -> Overlap:
     em = precision = recall = 1.0
     for part in parts:
         em, precision, recall = em * part.em, precision * part.precision, recall * part.recall
-    return Overlap(em, _harmonic(precision, recall), precision, recall)
+    return Overlap(em, harmonic(precision, recall), precision, recall)
+
+
+def average(scored: Sequence[Mapping[str, Overlap]], prefixes: Sequence[str]) -> dict[str, float]:
+    """Return ``em``, ``f1``, ``prec`` and ``recall`` over questions, each under every prefix.
+
+    Args:
+        scored: The parts of each question, by prefix; one that is not there counts 0.
+        prefixes: All of them, in order.
+
+    Raises:
+        ValueError: There is no question.
+    """
+    if not scored:
+        raise ValueError("evaluate needs at least one question")
+    totals = dict.fromkeys((f"{prefix}{name}" for prefix in prefixes for name in ("em", "f1", "prec", "recall")), 0.0)
+    for parts in scored:
+        for prefix, part in parts.items():
+            totals[f"{prefix}em"] += part.em
+            totals[f"{prefix}f1"] += part.f1
+            totals[f"{prefix}prec"] += part.precision
+            totals[f"{prefix}recall"] += part.recall
+    return {name: total / len(scored) for name, total in totals.items()}
 
 
 def evaluate(
     answers: Mapping[str, str],
     gold_answers: Mapping[str, str],
-    *sets: tuple[str, Mapping[str, Iterable[tuple]], Mapping[str, Iterable[tuple]]],
+    facts: Mapping[str, Iterable[tuple]] | None = None,
+    gold_facts: Mapping[str, Iterable[tuple]] | None = None,
 ) -> dict[str, float]:
-    """Score a file of predictions as the scripts of HotpotQA and 2Wiki do; all mappings go by question id.
+    """Score a file of predictions as HotpotQA's script does; all mappings go by question id.
 
     A question without a prediction scores 0 on that part, and on the joint figures.
 
     Args:
         answers: Predicted answers.
         gold_answers: Gold answers; these ids are the ones that count.
-        *sets: Triples (prefix, predicted, gold) of what is compared as sets: ``("sp", ..)`` with supporting facts
-            (title, sentence index); for 2Wiki also ``("evi", ..)`` with evidence (subject, relation, object).
+        facts: Predicted supporting facts (title, sentence index), where they are scored as well.
+        gold_facts: Gold ones.
 
     Returns:
-        ``em, f1, prec, recall``, the same with each ``<prefix>_`` and with ``joint_``, as fractions. (2Wiki's script
-        prints percentages.)
+        ``em, f1, prec, recall``, the same with ``sp_`` where there are facts, and with ``joint_``, as fractions.
 
     Raises:
         ValueError: If there is no question.
     """
-    if not gold_answers:
-        raise ValueError("evaluate needs at least one question")
-    totals: dict[str, float] = defaultdict(float)
+    scored = []
     for key, truth in gold_answers.items():
         parts = {"": answer_overlap(answers[key], truth) if key in answers else _NOTHING}
-        for prefix, predicted, gold in sets:
-            parts[f"{prefix}_"] = set_overlap(predicted[key], gold[key]) if key in predicted else _NOTHING
+        if facts is not None and gold_facts is not None:
+            parts["sp_"] = set_overlap(facts[key], gold_facts[key]) if key in facts else _NOTHING
         parts["joint_"] = joint(*parts.values())
-        for prefix, part in parts.items():
-            totals[f"{prefix}em"] += part.em
-            totals[f"{prefix}f1"] += part.f1
-            totals[f"{prefix}prec"] += part.precision
-            totals[f"{prefix}recall"] += part.recall
-    return {name: total / len(gold_answers) for name, total in totals.items()}
+        scored.append(parts)
+    return average(scored, ("", "sp_", "joint_") if facts is not None else ("", "joint_"))
+
+
+def harmonic(precision: float, recall: float) -> float:
+    """Return F1."""
+    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 def _token_overlap(em: float, predicted: Sequence[str], truth: Sequence[str]) -> Overlap:
@@ -159,8 +187,4 @@ def _token_overlap(em: float, predicted: Sequence[str], truth: Sequence[str]) ->
     if same == 0:
         return Overlap(em, 0.0, 0.0, 0.0)
     precision, recall = same / len(predicted), same / len(truth)
-    return Overlap(em, _harmonic(precision, recall), precision, recall)
-
-
-def _harmonic(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    return Overlap(em, harmonic(precision, recall), precision, recall)

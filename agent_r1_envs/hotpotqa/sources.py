@@ -11,6 +11,7 @@ from agent_r1_envs.hotpotqa.data import Question
 from agent_r1_envs.hotpotqa.embedded import load_panel
 from agent_r1_envs.hotpotqa.generator import PANEL
 from agent_r1_envs.hotpotqa.loading import iter_corpus, load_questions
+from agent_r1_envs.hotpotqa.two_wiki import ALIASES_FILE
 from agent_r1_envs.retrieval import Passage, Retriever, make_retriever, words
 from agent_r1_envs.tasks import TaskSet
 
@@ -35,7 +36,19 @@ def load_tasks(split: str, data: str | Path | None, data_format: str) -> TaskSet
     def load(path: Path) -> TaskSet[Question]:
         return load_questions(path, split=split, data_format=data_format)
 
-    return load_once(resolve(data), load, key=(split, data_format))
+    place = resolve(data)
+    also = [place.with_name(ALIASES_FILE)] if place.is_file() else []
+    return load_once(place, load, key=(split, data_format), also=also)
+
+
+def scorer_of(tasks: TaskSet[Question]) -> str:
+    """Return the official script that an answer's figures equal."""
+    if tasks.dataset == "musique":
+        return "MuSiQue's metrics/answer.py"
+    if tasks.dataset != "2wikimultihopqa":
+        return "hotpot_evaluate_v1.py"
+    named = any(len(question.answers) > 1 for question in tasks)
+    return "2wikimultihop_evaluate_v1.1.py" if named else "2wikimultihop_evaluate.py"
 
 
 def has_own_index(spec: RetrieverSpec) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_r1_envs.hotpotqa import two_wiki
 from agent_r1_envs.hotpotqa.loading import load_questions
 from agent_r1_envs.hotpotqa.metric import (
     answer_overlap,
@@ -66,7 +67,8 @@ def test_hotpotqa_totals_equal_the_official_script() -> None:
     totals = evaluate(
         data["predictions"]["answer"],
         {q.id: q.answer for q in questions},
-        ("sp", facts, {q.id: q.supporting for q in questions}),
+        facts,
+        {q.id: q.supporting for q in questions},
     )
     assert totals == pytest.approx(data["aggregate"], abs=1e-12)
     assert totals.keys() == data["aggregate"].keys()
@@ -74,16 +76,8 @@ def test_hotpotqa_totals_equal_the_official_script() -> None:
 
 def test_2wiki_totals_equal_the_official_script() -> None:
     data, gold_file = golden("golden_eval_2wikimultihopqa_dev_slice164.json")
-    questions = load_questions(gold_file)
     with open(gold_file, encoding="utf-8") as file:
-        evidence = {row["_id"]: [tuple(t) for t in row["evidences"]] for row in json.load(file)}
-    predicted = data["predictions"]
-    totals = evaluate(
-        predicted["answer"],
-        {q.id: q.answer for q in questions},
-        ("sp", {k: [tuple(f) for f in v] for k, v in predicted["sp"].items()}, {q.id: q.supporting for q in questions}),
-        ("evi", {k: [tuple(t) for t in v] for k, v in predicted["evidence"].items()}, evidence),
-    )
+        totals = two_wiki.evaluate(data["predictions"], json.load(file))
     assert {name: round(100 * value, 2) for name, value in totals.items()} == data["aggregate"]
 
 
@@ -122,7 +116,7 @@ def test_aliases_give_the_best_of_each_figure() -> None:
 
 def test_a_missing_prediction_scores_nothing() -> None:
     facts = {"a": [("T", 0)], "b": [("T", 0)]}
-    totals = evaluate({"a": "x"}, {"a": "x", "b": "y"}, ("sp", facts, facts))
+    totals = evaluate({"a": "x"}, {"a": "x", "b": "y"}, facts, facts)
     assert (totals["em"], totals["sp_em"], totals["joint_em"]) == (0.5, 1.0, 0.5)
     with pytest.raises(ValueError, match="at least one question"):
         evaluate({}, {})
