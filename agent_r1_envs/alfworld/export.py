@@ -14,6 +14,7 @@ from agent_r1_envs.alfworld.model import Game
 from agent_r1_envs.alfworld.names import kind_of
 from agent_r1_envs.alfworld.tasks import HouseholdTask
 from agent_r1_envs.alfworld.vocabulary import OBJECTS, RECEPTACLES, base_of
+from agent_r1_envs.files import expand
 from agent_r1_envs.tasks import TaskSet
 
 __all__ = ["export_game", "export_panel", "installed_rules"]
@@ -83,7 +84,7 @@ def export_panel(tasks: TaskSet[HouseholdTask], folder: str | Path, rules: tuple
         game = task.load().game
         goal = game.goal
         names = [_spelled(name) if name else "" for name in (goal.target, goal.receptacle, goal.lamp)]
-        trial = Path(folder) / tasks.split / f"{goal.task_type}-{names[0]}-None-{names[1] or names[2]}" / task_id
+        trial = expand(folder) / tasks.split / f"{goal.task_type}-{names[0]}-None-{names[1] or names[2]}" / task_id
         trial.mkdir(parents=True, exist_ok=True)
         trajectory = {
             "task_id": task_id,

@@ -17,9 +17,10 @@ from agent_r1_envs.alfworld.store import Problem, Store, StoreWriter, open_store
 from agent_r1_envs.alfworld.tasks import HouseholdTask, StoredTask, load_file_tasks
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import cache_folder, resolve
 from agent_r1_envs.tasks import TaskSet
 
-__all__ = ["DEFAULT_SKIP", "cache_folder", "load_tasks", "open_index", "split_of", "task_types_of"]
+__all__ = ["DEFAULT_SKIP", "load_tasks", "open_index", "split_of", "task_types_of"]
 
 DATASET: Final = "alfworld"
 DEFAULT_SKIP: Final = ("movable", "sliced", "missing", "unsolvable")
@@ -65,7 +66,7 @@ def load_tasks(
         )
     if games is not None or games_seed or difficulty != "standard":
         raise ValueError("games, games_seed and difficulty belong to the embedded games: leave them out with data=")
-    path = resolve(data)
+    path = resolve(data).resolve()
     if as_files:
         return make_once(
             ("alfworld files", str(path), name, tuple(sorted(skip)), types, _stamp(path)),
@@ -81,8 +82,8 @@ def load_tasks(
 def open_index(path: Path, split: str) -> Store:
     """Return the index of a split, which is built when there is none or the games have changed.
 
-    It is written to :func:`cache_folder`, or kept in memory where that cannot be. Within a process the files of a
-    folder are looked at once, an archive every time.
+    It is written to the cache's folder, or kept in memory where that cannot be. Within a process the files of a folder
+    are looked at once, an archive every time.
 
     Raises:
         DataError: The data are missing or damaged.
@@ -117,32 +118,6 @@ def build_index(path: Path, split: str, file: Path, source: Hashable) -> Store:
         else:
             writer.add(raw.id, found)
     return writer.save(file, source)
-
-
-def cache_folder() -> Path:
-    """Return the folder for what can be made again: ``AGENT_R1_CACHE``, or ``agent-r1`` in the user's cache."""
-    own = os.environ.get("AGENT_R1_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agent-r1"
-
-
-def resolve(data: str | Path) -> Path:
-    """Return an existing path, looking into ``AGENT_R1_DATA`` as well.
-
-    Raises:
-        DataError: There is no such file or folder; the message names every place that was tried.
-    """
-    given = Path(data).expanduser()
-    tried = [given]
-    root = os.environ.get("AGENT_R1_DATA")
-    if root and not given.is_absolute():
-        tried.append(Path(root) / given)
-    for candidate in tried:
-        if candidate.exists():
-            return candidate.resolve()
-    hint = "" if root else "; AGENT_R1_DATA can name a folder to look into"
-    raise DataError(f"no such file or folder: {' or '.join(map(str, tried))}{hint}")
 
 
 def split_of(split: str) -> str:

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from agent_r1_envs.alfworld.records import FORMAT, Record, canonical, decode, encode
 from agent_r1_envs.errors import DataError
@@ -64,16 +64,23 @@ class Store:
         source: What the games were read from, as far as that tells whether it has changed.
     """
 
-    def __init__(self, header: dict[str, Any], data: bytes | mmap.mmap, start: int) -> None:
+    def __init__(self, header: dict[str, Any], data: bytes | mmap.mmap, start: int, path: Path) -> None:
         self.rows = tuple(Row(*row) for row in header["rows"])
         self.problems = tuple(Problem(*problem) for problem in header["problems"])
         self.source: Any = header["source"]
-        self._data, self._start = data, start
+        self._data, self._start, self._path = data, start, path
 
     def read(self, row: Row) -> Record:
-        """Return the game of a row."""
+        """Return the game of a row.
+
+        Raises:
+            DataError: Its record is damaged.
+        """
         begin = self._start + row.offset
-        return decode(self._data[begin : begin + row.size])
+        try:
+            return decode(self._data[begin : begin + row.size])
+        except Exception as error:  # a record that is no more what was written may fail in any way
+            _damaged(self._path, f"game {row.id!r}: {error}")
 
 
 class StoreWriter:
@@ -122,7 +129,7 @@ class StoreWriter:
                 Path(temporary).unlink(missing_ok=True)
                 raise
         except OSError:
-            return Store(json.loads(head), records, 0)
+            return Store(json.loads(head), records, 0, path)
         return open_store(path)
 
 
@@ -141,14 +148,22 @@ def open_store(path: Path) -> Store:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DataError(f"{path}: expected an index of games, found damage: {error}") from None
+    except (ValueError, RecursionError) as error:
+        _damaged(path, str(error))
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise DataError(f"{path}: expected an index of format {FORMAT}, found another")
-    store = Store(header, data, _LENGTH_BYTES + length)
-    if _end(store.rows) + _LENGTH_BYTES + length != len(data):
-        raise DataError(f"{path}: expected {_end(store.rows)} bytes of records, found another number")
+    try:
+        store = Store(header, data, _LENGTH_BYTES + length, path)
+        end = _end(store.rows) + _LENGTH_BYTES + length
+    except (KeyError, TypeError, ValueError) as error:
+        _damaged(path, f"its header: {error!r}")
+    if end != len(data):
+        raise DataError(f"{path}: expected {end} bytes, found {len(data)}")
     return store
+
+
+def _damaged(path: Path, reason: str) -> NoReturn:
+    raise DataError(f"{path}: the index is damaged: {' '.join(reason.split())}; remove it to have it built again")
 
 
 def _end(rows: Sequence[Row]) -> int:

@@ -10,7 +10,18 @@ agent_r1_envs.errors.DataError: questions.json, row 3, field question: expected 
 
 from agent_r1_envs.files.fields import Row, check_strings, found
 from agent_r1_envs.files.json_list import ListReader
-from agent_r1_envs.files.paths import cache_folder, resolve, sha256
+from agent_r1_envs.files.paths import cache_folder, expand, resolve, sha256
 from agent_r1_envs.files.rows import json_list, read_rows
 
-__all__ = ["ListReader", "Row", "cache_folder", "check_strings", "found", "json_list", "read_rows", "resolve", "sha256"]
+__all__ = [
+    "ListReader",
+    "Row",
+    "cache_folder",
+    "check_strings",
+    "expand",
+    "found",
+    "json_list",
+    "read_rows",
+    "resolve",
+    "sha256",
+]

@@ -6,7 +6,12 @@ from pathlib import Path
 
 from agent_r1_envs.errors import DataError
 
-__all__ = ["cache_folder", "resolve", "sha256"]
+__all__ = ["cache_folder", "expand", "resolve", "sha256"]
+
+
+def expand(path: str | os.PathLike[str]) -> Path:
+    """Return a path that a user gave, ``~`` replaced by their folder; every path from outside goes through here."""
+    return Path(os.path.expanduser(path))
 
 
 def resolve(path: str | Path) -> Path:
@@ -15,11 +20,11 @@ def resolve(path: str | Path) -> Path:
     Raises:
         DataError: There is no such file or folder; the message names every place that was tried.
     """
-    given = Path(path).expanduser()
+    given = expand(path)
     tried = [given]
     root = os.environ.get("AGENT_R1_DATA")
     if root and not given.is_absolute():
-        tried.append(Path(root) / given)
+        tried.append(expand(root) / given)
     for candidate in tried:
         if os.path.exists(candidate):  # False as well in a folder that may not be read
             return candidate
@@ -31,8 +36,8 @@ def cache_folder() -> Path:
     """Return the folder for what can be made again: ``AGENT_R1_CACHE``, or ``agent-r1`` in the user's cache."""
     own = os.environ.get("AGENT_R1_CACHE")
     if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agent-r1"
+        return expand(own)
+    return expand(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "agent-r1"
 
 
 def sha256(path: Path) -> str:

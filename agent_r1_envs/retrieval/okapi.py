@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from agent_r1_envs.files import expand
 from agent_r1_envs.retrieval.postings import Postings, build_postings
 from agent_r1_envs.retrieval.types import Hit, Passage, check_k
 from agent_r1_envs.retrieval.words import Tokenizer, tokenizer_name, words
@@ -125,7 +126,7 @@ class OkapiRetriever:
         """
         from agent_r1_envs.retrieval.store import save_index
 
-        save_index(self, Path(folder))
+        save_index(self, expand(folder))
 
     @classmethod
     def open(cls, folder: str | Path, *, tokenizer: Tokenizer = words, verify: bool = True) -> OkapiRetriever:
@@ -142,7 +143,7 @@ class OkapiRetriever:
         """
         from agent_r1_envs.retrieval.store import open_index
 
-        passages, postings, parameters, content_hash = open_index(Path(folder), tokenizer_name(tokenizer), verify)
+        passages, postings, parameters, content_hash = open_index(expand(folder), tokenizer_name(tokenizer), verify)
         return cls._of(passages, postings, parameters, content_hash, tokenizer)
 
     @classmethod

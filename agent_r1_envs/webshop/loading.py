@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import cache_folder, resolve
+from agent_r1_envs.files import cache_folder, expand, resolve
 from agent_r1_envs.webshop.catalogue import Catalogue
 from agent_r1_envs.webshop.nouns import find_tagger
 from agent_r1_envs.webshop.sources import Sources, find_sources
@@ -119,7 +119,7 @@ def _open(
     if store == "memory":
         build = lambda: build_in_memory(Rows.of(sources), **options)  # noqa: E731
     else:
-        folder = cache_folder() / f"webshop-{key[:32]}" if store is None else Path(store)
+        folder = cache_folder() / f"webshop-{key[:32]}" if store is None else expand(store)
         build = lambda: _built(sources, folder, key, options)  # noqa: E731
         key = f"{key} {folder}"
     return key, *make_once(("webshop store", key), build)

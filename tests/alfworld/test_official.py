@@ -15,7 +15,7 @@ import pytest
 from agent_r1_envs.alfworld.official import REASONS
 from agent_r1_envs.alfworld.parsing import parse_game
 from agent_r1_envs.alfworld.records import Record, decode, encode
-from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, cache_folder, load_tasks, open_index, task_types_of
+from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, load_tasks, open_index, task_types_of
 from agent_r1_envs.alfworld.store import StoreWriter, open_store
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.errors import DataError
@@ -242,10 +242,22 @@ def test_without_a_place_for_the_index_it_is_kept_in_memory(
     assert load_tasks("valid_seen", few)[0].load().game.receptacles
 
 
-def test_where_the_index_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_index_lies_in_the_cache_wherever_that_is(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AGENT_R1_CACHE", "~/x")
+    monkeypatch.setenv("AGENT_R1_DATA", "~/data")
+    shutil.copytree(few, tmp_path / "home" / "data" / "games")
+    assert len(load_tasks("valid_seen", "games")) == 4
+    assert len(list((tmp_path / "home" / "x" / "alfworld").glob("*.games"))) == 1
+    assert not (tmp_path / "~").exists()
     monkeypatch.delenv("AGENT_R1_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "agent-r1"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    clear_cache()
+    assert len(load_tasks("valid_seen", "games")) == 4
+    assert len(list((tmp_path / "caches" / "agent-r1" / "alfworld").glob("*.games"))) == 1
 
 
 def build(few: str) -> str:

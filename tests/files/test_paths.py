@@ -7,6 +7,8 @@ import pytest
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import cache_folder, resolve, sha256
+from agent_r1_envs.paper_search.backends.recordings import Recordings, Reply
+from agent_r1_envs.retrieval import OkapiRetriever, Passage
 
 
 def test_a_path_is_looked_up_here_and_then_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +28,19 @@ def test_a_path_is_looked_up_here_and_then_in_the_data_folder(tmp_path: Path, mo
         resolve("y.json")
     with pytest.raises(DataError, match="no such file or folder: /no/where$"):
         resolve("/no/where")
+
+
+def test_the_users_folder_is_expanded_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.json").touch()
+    monkeypatch.setenv("AGENT_R1_DATA", "~/data")
+    assert resolve("x.json") == resolve("~/data/x.json") == tmp_path / "data" / "x.json"
+    OkapiRetriever([Passage("a", "A", "a")]).save("~/index")
+    assert len(OkapiRetriever.open("~/index")) == 1
+    Recordings("~/replies").put("/x", {}, Reply(200, {}))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "index", "replies"]
 
 
 def test_the_cache_lies_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from agent_r1_envs.files import expand
 from agent_r1_envs.paper_search.backends.citation_graph import CitationGraph, GraphBuilder
 from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup
 from agent_r1_envs.paper_search.data import Paper, PaperRecord
@@ -66,7 +67,7 @@ class Corpus:
         """Write the corpus to a folder that :meth:`open` maps into memory; an older one there is replaced."""
         from agent_r1_envs.paper_search.backends.corpus_store import save_corpus
 
-        save_corpus(self, Path(folder))
+        save_corpus(self, expand(folder))
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool = True) -> Corpus:
@@ -81,7 +82,7 @@ class Corpus:
         """
         from agent_r1_envs.paper_search.backends.corpus_store import open_corpus
 
-        return cls(*open_corpus(Path(folder), verify))
+        return cls(*open_corpus(expand(folder), verify))
 
     def __len__(self) -> int:
         """Return the number of papers."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agent_r1_envs.files import expand
+
 Mode = Literal["auto", "record", "replay"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -45,7 +47,7 @@ class Recordings:
     def __init__(self, folder: str | os.PathLike[str], mode: Mode = "auto") -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-        self.folder, self.mode = Path(folder), mode
+        self.folder, self.mode = expand(folder), mode
 
     @property
     def offline(self) -> bool:
