@@ -17,9 +17,10 @@ Sources, by the arXiv numbers in the table:
   not, averages over steps (`loss_aggregation="step_mean"`); the shipped recipes of the tasks say so where an
   algorithm by itself does otherwise.
 * PPO (1707.06347): the clip of 0.2, and GAE over the tokens that the model wrote.
-* GRPO (2402.03300): the mean over outputs of the mean over their tokens. The output of an agent is its trajectory:
-  `trajectory_mean`. Dr. GRPO (2503.20783) divides neither by the length nor by the standard deviation, so that every
-  token weighs the same: `token_mean`, which differs from the paper's constant by a factor common to a mini-batch.
+* GRPO (2402.03300): the mean over outputs of the mean over their tokens. The output of an agent is what it wrote in its
+  trajectory: `trajectory_mean`. Runs under this name differ in just that; `docs/algorithms.md` lists them. Dr. GRPO
+  (2503.20783) divides neither by the length nor by the standard deviation, but by a constant: `token_sum`, which takes
+  the longest reply times the limit of turns for it.
 * RLOO (2402.14740): the whole trajectory is one action, whose gradient is the sum over its tokens, hence `token_mean`
   and not the length-normalised ratio; the KL is in the reward. The clip matters from the second update of a rollout on.
 * REINFORCE++ (2501.03262): one episode a task and k1 in the reward; with baseline, groups and k2 in the loss.
@@ -102,7 +103,7 @@ _TABLE = (
     _entry("steppo", "StepPO", ("2604.18401",), "step_gae", "sequence", "step_mean", _CLIP, _KL_LOSS, _CRITIC),
     _entry("token_ppo", "PPO", ("1707.06347",), "token_gae", "token", "token_mean", _CLIP, _KL_LOSS, _CRITIC),
     _entry("grpo", "GRPO", ("2402.03300",), "grpo", "token", "trajectory_mean", _CLIP, _KL_LOSS, _STD, group=8),
-    _entry("dr_grpo", "Dr. GRPO", ("2503.20783",), "grpo", "token", "token_mean", _CLIP, _KL_LOSS, _NO_STD, group=8),
+    _entry("dr_grpo", "Dr. GRPO", ("2503.20783",), "grpo", "token", "token_sum", _CLIP, _KL_LOSS, _NO_STD, group=8),
     _entry("rloo", "RLOO", ("2402.14740",), "rloo", "token", "token_mean", _CLIP, _KL_REWARD, group=8),
     _entry("reinforce_pp", "REINFORCE++", ("2501.03262",), "reinforce_pp", "token", "token_mean", _CLIP, _KL_REWARD),
     _entry(
@@ -140,7 +141,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({algorithm.name: algorith
 
 _DEFINING = frozenset(
     ("advantage_estimator", "advantage_kwargs", "importance_sampling_level", "loss_aggregation", "num_generations")
-    + ("epsilon", "epsilon_high", "kl_in", "kl_estimator")
+    + ("epsilon", "epsilon_high", "kl_in", "kl_estimator", "loss_divisor")
 )
 _OF_A_CRITIC = frozenset(
     ("critic", "critic_learning_rate", "critic_max_grad_norm", "critic_warmup_steps")

@@ -13,7 +13,7 @@ from gymnasium.wrappers import TimeLimit
 
 from agent_r1_trainer.env_ids import find_spec
 
-__all__ = ["EnvArgument", "EnvFactory", "Recipe", "panel_ids"]
+__all__ = ["EnvArgument", "EnvFactory", "Recipe", "panel_ids", "turn_limit"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "native", "none"]
@@ -103,6 +103,16 @@ def panel_ids(env: gymnasium.Env) -> tuple[str, ...] | None:
         return tuple(str(index) for index in range(len(tasks)))  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def turn_limit(env: gymnasium.Env) -> int | None:
+    """Most turns of an episode that the wrappers allow; None if there is no limit."""
+    limits = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min(limits, default=None)
 
 
 def _apply_recipe(env: gymnasium.Env, recipe: Recipe) -> gymnasium.Env:

@@ -41,6 +41,7 @@ class BatchFacts:
         bootstrapped: Whether its final value is the critic's.
         env: Name of its environment in a mixture.
         silenced: For each step whether it has no policy term although it has a response.
+        overlong: Whether none of its steps has one, since its context ran out.
         anchors: What tells the state of each step; empty if nobody asks for it.
     """
 
@@ -52,10 +53,13 @@ class BatchFacts:
     env: str = ""
     silenced: list[bool] | None = None
     anchors: list[str] | None = None
+    overlong: bool = False
 
     @property
     def policy_lengths(self) -> list[int]:
         """Tokens of each step that have a policy term."""
+        if self.overlong:
+            return [0] * len(self.lengths)
         if self.silenced is None:
             return self.lengths
         return [0 if silent else length for length, silent in zip(self.lengths, self.silenced, strict=True)]
@@ -168,6 +172,7 @@ def plan_updates(
     pad_id: int,
     level: Level = "step",
     loss_weights: Mapping[str, float] | None = None,
+    loss_divisors: Mapping[str, float] | None = None,
 ) -> list[Update]:
     """Divide a batch into its optimizer steps, without fillers yet.
 
@@ -186,6 +191,10 @@ def plan_updates(
         level: Whether the value loss averages over steps or over response tokens.
         loss_weights: Factor on the weights of an environment's steps, by its name; 1 if absent. The denominators stay
             those of the factor 1, so that a factor of 2 doubles an environment's gradient and no other's.
+        loss_divisors: For `token_sum`: what the sum over a trajectory's tokens is divided by, by its environment's
+            name. It is divided by the number of trajectories too, those of the batch shared out evenly among the
+            mini-batches: the same constant for every token of a rollout, however long the trajectories are that a
+            mini-batch got, and whether or not any of their steps is left out.
 
     Returns:
         `epochs * minibatches` updates.
@@ -195,6 +204,11 @@ def plan_updates(
     starts = np.concatenate([[0], np.cumsum(unit_steps, dtype=np.int64)])
     lengths = np.array([length for fact in facts for length in fact.policy_lengths], dtype=np.int64)
     spans = np.array([sum(map(bool, fact.policy_lengths)) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    tokens = np.array([sum(fact.policy_lengths) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    divisors = None
+    if aggregation == "token_sum":
+        share = len(facts) / minibatches
+        divisors = np.array([share * (loss_divisors or {})[fact.env] for fact in facts for _ in fact.lengths])
     # How many values of the critic a step has.
     valued = np.array([n if level == "token" else 1 for fact in facts for n in fact.lengths], dtype=np.int64)
     factors = np.array([(loss_weights or {}).get(fact.env, 1.0) for fact in facts for _ in fact.lengths])
@@ -205,7 +219,9 @@ def plan_updates(
         for plan in plan_minibatches(unit_steps, minibatches, [*seed, epoch]):
             steps = np.concatenate([np.arange(starts[unit], starts[unit + 1]) for unit in plan] or [starts[:0]])
             weights = np.zeros(len(lengths))
-            weights[steps] = step_weights(aggregation, lengths[steps], spans[steps]) * factors[steps]
+            of_steps = None if divisors is None else divisors[steps]
+            weights[steps] = step_weights(aggregation, lengths[steps], spans[steps], tokens[steps], of_steps)
+            weights[steps] *= factors[steps]
             value_weights = np.zeros(len(lengths))
             count = max(int(valued[steps].sum()), 1)
             value_weights[steps] = np.where(valued[steps] > 0, factors[steps] / count, 0.0)

@@ -22,7 +22,7 @@ from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference, score
-from agent_r1_trainer.trajectory import Step, Trajectory
+from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -43,6 +43,7 @@ class ExperienceMaker:
         pad_id: Padding.
         merge: Whether steps are merged into sequences.
         envs: The environments of a mixture by name; empty where there is one only.
+        loss_divisors: Dr. GRPO's constant for each environment, by name; see `plan_updates`.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ExperienceMaker:
         pad_id: int,
         merge: bool,
         envs: Mapping[str, MixtureEntry] | None = None,
+        loss_divisors: Mapping[str, float] | None = None,
     ) -> None:
         self._config = config
         self._accelerator = accelerator
@@ -66,6 +68,7 @@ class ExperienceMaker:
         self._pad_id = pad_id
         self._merge = merge
         self._loss_weights = {name: entry.loss_weight for name, entry in (envs or {}).items()}
+        self._loss_divisors = loss_divisors
         self._assigner = CreditAssigner(config, scalers, envs)
         self._estimator = self._assigner.estimator
 
@@ -106,6 +109,7 @@ class ExperienceMaker:
             pad_id=self._pad_id,
             level=self._estimator.level,
             loss_weights=self._loss_weights,
+            loss_divisors=self._loss_divisors,
         )
         experience = Experience.unscored(
             rollout, kept, layout, updates, level=self._estimator.level, with_reference=self._reference is not None
@@ -116,6 +120,8 @@ class ExperienceMaker:
         self._score(experience, first_epoch)
         penalties = self._kl_penalties(experience, first_epoch)
         finals = self._final_values(kept)
+        if config.mask_overlong_episodes:
+            metrics["overlong_ratio"] = _mean([float(fact.overlong) for fact in facts])
         metrics["bootstrapped_ratio"] = _mean([float(fact.bootstrapped) for fact in facts])
         metrics.update(self._assign(experience, facts, penalties, finals))
         metrics.update(self._sampler_metrics(experience))
@@ -137,6 +143,7 @@ class ExperienceMaker:
             env=trajectory.env,
             silenced=silenced,
             anchors=[_anchor(step) for step in steps] if self._estimator.needs_anchors else None,
+            overlong=self._config.mask_overlong_episodes and trajectory.stop is StopReason.PROMPT_TOO_LONG,
         )
 
     def _score(self, experience: Experience, batches: Sequence[MicroBatch]) -> None:

@@ -36,6 +36,34 @@ class FlowSetup:
         """Weight of each environment that is trained on."""
         return {name: self.entries[name].weight if name in self.entries else 1.0 for name in self.flow.panels}
 
+    def loss_divisors(self, args: StepPOConfig) -> dict[str, float]:
+        """What `token_sum` divides the sum over an episode's tokens by, for each environment that is trained on.
+
+        Raises:
+            ValueError: An environment has neither a limit of turns nor a divisor, or a divisor that would be ignored.
+        """
+        own = {name: entry.loss_divisor for name, entry in self.entries.items() if entry.loss_divisor is not None}
+        if args.loss_aggregation != "token_sum":
+            for name, ignored in own.items():
+                raise ValueError(
+                    f"the environment {name!r} has loss_divisor={ignored}, which has no meaning with loss_aggregation="
+                    f"{args.loss_aggregation!r}: leave it out, or set loss_aggregation='token_sum'"
+                )
+            return {}
+        divisors: dict[str, float] = {}
+        for name, limit in self.flow.turn_limits.items():
+            divisor: float | None = own.get(name, args.loss_divisor)
+            if divisor is None and limit is not None:
+                divisor = args.max_completion_length * limit
+            if divisor is None:
+                raise ValueError(
+                    "loss_aggregation='token_sum' (Dr. GRPO) divides by max_completion_length times the limit of "
+                    f"turns, and the environment{f' {name!r}' if name else ''} has no limit: set max_turns, or "
+                    "loss_divisor to the most tokens that the replies of an episode may have together"
+                )
+            divisors[name] = divisor
+        return divisors
+
 
 def set_up_flows(
     args: StepPOConfig,

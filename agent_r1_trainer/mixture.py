@@ -26,6 +26,7 @@ class MixtureEntry:
         weight: Share of a rollout's tasks, relative to the other weights; 0 only evaluates.
         reward_scale: Rewards are multiplied by this before credit is assigned (what is logged is not).
         loss_weight: The policy and value losses of its steps are multiplied by this.
+        loss_divisor: As `StepPOConfig.loss_divisor`; None takes that.
     """
 
     env: EnvArgument
@@ -36,18 +37,22 @@ class MixtureEntry:
     weight: float = 1.0
     reward_scale: float = 1.0
     loss_weight: float = 1.0
+    loss_divisor: float | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges.
 
         Raises:
-            ValueError: A weight that is negative or infinite, or a reward scale that is not positive or infinite.
+            ValueError: A weight that is negative or infinite, or a reward scale or divisor that is not positive or
+                infinite.
         """
         for name in ("weight", "loss_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
         if not 0 < self.reward_scale < math.inf:
             raise ValueError(f"reward_scale must be a positive number, got {self.reward_scale}")
+        if self.loss_divisor is not None and not 0 < self.loss_divisor < math.inf:
+            raise ValueError(f"loss_divisor must be a positive number or None, got {self.loss_divisor}")
 
 
 EnvironmentsArgument = EnvArgument | Mapping[str, MixtureEntry | EnvArgument]

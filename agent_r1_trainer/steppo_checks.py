@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from agent_r1_trainer import credit
-from agent_r1_trainer.losses import LossConfig, check_loss_estimator
+from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -209,6 +209,14 @@ def _check_ranges(config: StepPOConfig) -> None:
             f"eval_num_generations={config.eval_num_generations} with eval_temperature=0 plays the same greedy episode "
             "again and again, so that pass@k says nothing: evaluate at a temperature above 0"
         )
+    if config.loss_divisor is not None:
+        if not 0 < config.loss_divisor < math.inf:
+            raise ValueError(f"loss_divisor must be a positive number or None, got {config.loss_divisor}")
+        if config.loss_aggregation != "token_sum":
+            raise ValueError(
+                f"loss_divisor={config.loss_divisor} has no meaning with loss_aggregation={config.loss_aggregation!r}, "
+                "which divides by what the batch holds: leave it out, or set loss_aggregation='token_sum'"
+            )
     if config.importance_sampling_cap < 1:
         raise ValueError(f"importance_sampling_cap must be at least 1, got {config.importance_sampling_cap}")
     for name, allowed in (
@@ -222,7 +230,7 @@ def _check_ranges(config: StepPOConfig) -> None:
         ("kl_in", ("loss", "reward")),
         ("kl_estimator", ("k1", "k2", "k3")),
         ("importance_sampling_correction", ("none", "token", "sequence")),
-        ("loss_aggregation", ("step_mean", "token_mean", "trajectory_mean", "trajectory_sum")),
+        ("loss_aggregation", get_args(Aggregation)),
     ):
         if getattr(config, name) not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")

@@ -9,6 +9,7 @@ import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig
+from agent_r1_trainer.losses.weights import Aggregation
 from agent_r1_trainer.steppo_checks import check_config, check_credit
 
 __all__ = ["StepPOConfig"]
@@ -146,6 +147,13 @@ class StepPOConfig(BaseConfig):
     mask_truncated_completions: bool = field(
         default=False, metadata={"help": "Leave replies that ran out of tokens out of the policy loss."}
     )
+    mask_overlong_episodes: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave episodes that ended because the next prompt was too long out of the policy loss (overlong "
+            "filtering)."
+        },
+    )
     num_ppo_epochs: int = field(default=1, metadata={"help": "Passes over each rollout."})
     num_minibatches: int = field(
         default=4, metadata={"help": "Optimizer steps in each pass. The published runs take about one per turn."}
@@ -160,8 +168,16 @@ class StepPOConfig(BaseConfig):
     dual_clip: float | None = field(
         default=None, metadata={"help": "Bound (above 1) on the ratio of negative advantages. None sets no bound."}
     )
-    loss_aggregation: Literal["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"] = field(
-        default="step_mean", metadata={"help": "How steps are weighted in the policy loss."}
+    loss_aggregation: Aggregation = field(
+        default="step_mean",
+        metadata={"help": "How steps are weighted in the policy loss, that is, what it is the mean of."},
+    )
+    loss_divisor: float | None = field(
+        default=None,
+        metadata={
+            "help": "What 'token_sum' (Dr. GRPO) divides the sum over an episode's tokens by. None: "
+            "max_completion_length times the turn limit."
+        },
     )
     beta: float = field(
         default=0.0, metadata={"help": "Weight of the KL to the starting policy. 0 keeps no reference."}

@@ -100,6 +100,7 @@ class StepPOTrainer(ReportingTrainer):
         setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
         self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
         self.panels = self.flow.panels
+        self._loss_divisors = setup.loss_divisors(args)
         self.task_sampler = make_task_sampler(args, self.panels, setup.weights(), task_sampler)
         epoch = rollouts_per_epoch(self.panels, args.groups_per_rollout)
         if epoch is None and args.max_steps <= 0:
@@ -202,6 +203,7 @@ class StepPOTrainer(ReportingTrainer):
             pad_id=self.processing_class.pad_token_id,
             merge=self._models.merge,
             envs=self.entries,
+            loss_divisors=self._loss_divisors,
         )
         return scheduler
 

@@ -71,6 +71,11 @@ class AgentFlowBase(ABC):
         """`num_tasks` of each environment by name; a flow of one environment has the empty name only."""
         return {"": self.num_tasks}
 
+    @property
+    def turn_limits(self) -> Mapping[str, int | None]:
+        """Most replies of an episode, for each environment by name; None where nothing limits them."""
+        return dict.fromkeys(self.panels)
+
     @abstractmethod
     def run(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from agent_r1_trainer.environments import panel_ids
+from agent_r1_trainer.environments import panel_ids, turn_limit
 from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
@@ -75,13 +75,13 @@ class AgentEnvLoop(AgentFlowBase):
     @property
     def panels(self) -> Mapping[str, int | None]:
         """Size of each environment's panel; see `AgentFlowBase.panels`."""
-        sizes = {}
-        for name, idle in self._idle.items():
-            if not idle:
-                idle.append(self._build(name))
-            ids = panel_ids(idle[0])
-            sizes[name] = None if ids is None else len(ids)
-        return sizes
+        panels = {name: panel_ids(self._sample(name)) for name in self._idle}
+        return {name: None if ids is None else len(ids) for name, ids in panels.items()}
+
+    @property
+    def turn_limits(self) -> Mapping[str, int | None]:
+        """The limit of each environment's wrappers; see `AgentFlowBase.turn_limits`."""
+        return {name: turn_limit(self._sample(name)) for name in self._idle}
 
     def run(
         self,
@@ -143,6 +143,12 @@ class AgentEnvLoop(AgentFlowBase):
         if _guard(episode, episode.reset):
             _guard(episode, episode.open, PromptError)
         return episode
+
+    def _sample(self, name: str) -> gymnasium.Env:
+        """An idle environment of that name, to be looked at only."""
+        if not self._idle[name]:
+            self._idle[name].append(self._build(name))
+        return self._idle[name][0]
 
     def _build(self, name: str) -> gymnasium.Env:
         """Build an environment. Where the first could be built, one that cannot is a failure like any other."""

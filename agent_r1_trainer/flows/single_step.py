@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
@@ -50,6 +50,11 @@ class SingleStepFlow(AgentFlowBase):
     def num_tasks(self) -> int:
         """Number of prompts."""
         return len(self._prompts)
+
+    @property
+    def turn_limits(self) -> Mapping[str, int | None]:
+        """One reply."""
+        return {"": 1}
 
     def run(
         self,

@@ -8,55 +8,75 @@ from numpy.typing import NDArray
 
 __all__ = ["Aggregation", "step_weights"]
 
-Aggregation = Literal["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"]
+Aggregation = Literal[
+    "step_mean", "token_mean", "token_sum", "trajectory_mean", "trajectory_step_mean", "trajectory_step_sum"
+]
 
 
 def step_weights(
     aggregation: Aggregation,
     lengths: Sequence[int] | NDArray[np.int64],
     trajectory_steps: Sequence[int] | NDArray[np.int64],
+    trajectory_tokens: Sequence[int] | NDArray[np.int64],
+    divisors: Sequence[float] | NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Weight of each step of ONE mini-batch in the policy loss, the KL term and the entropy.
 
     The denominators are global: pass the steps of the mini-batch on ALL ranks (they are metadata that every rank
     knows) and let each rank pick the weights of its own steps. The loss of the mini-batch is then the plain sum over
-    ranks, micro- batches and steps of ``w_i mean_j loss_ij``.
+    ranks, micro-batches and steps of ``w_i mean_j loss_ij``: a step's weight is shared evenly by its tokens, and with a
+    ratio per reply it is the weight of the reply.
 
-    ========================  =====================  ===========================================
+    ========================  =====================  =====================================================
     ``step_mean``             1 / N                  every step counts the same
     ``token_mean``            L_i / sum L            every token counts the same
-    ``trajectory_mean``       1 / (K T_i)            every trajectory counts the same
-    ``trajectory_sum``        1 / K                  steps of a trajectory are summed
-    ========================  =====================  ===========================================
+    ``token_sum``             L_i / D_i              tokens are summed and divided by a constant
+    ``trajectory_mean``       L_i / (K M_i)          the mean over trajectories of the mean over their tokens
+    ``trajectory_step_mean``  1 / (K T_i)            the mean over trajectories of the mean over their steps
+    ``trajectory_step_sum``   1 / K                  the mean over trajectories of the sum over their steps
+    ========================  =====================  =====================================================
 
-    N counts the steps that have a policy term. K is the number of trajectories; where a mini-batch holds only some
-    steps of a trajectory, it holds that share of one: ``K = sum 1 / T_i`` over its steps, which is the plain count when
-    trajectories are whole.
+    N counts the steps that have a policy term. K is the number of trajectories that have one; where a mini-batch holds
+    only some steps of a trajectory, it holds that share of one: ``K = sum L_i / M_i`` of its tokens, or ``sum 1 / T_i``
+    of its steps. Both are the plain count when trajectories are whole.
 
     Args:
-        aggregation: One of the four.
-        lengths: [n] number of response tokens L_i of each step.
-        trajectory_steps: [n] number of steps with a response, T_i, of the WHOLE trajectory that each step belongs to.
+        aggregation: One of the six.
+        lengths: [n] number of response tokens L_i of each step, 0 for a step that is left out.
+        trajectory_steps: [n] number of steps that are not left out, T_i, of the WHOLE trajectory that each step
+            belongs to.
+        trajectory_tokens: [n] number of response tokens M_i of these steps.
+        divisors: [n] constants D_i; for ``token_sum`` only.
 
     Returns:
-        [n] float64; 0 for a step without response tokens. All but ``trajectory_sum`` sum to 1. The value loss
+        [n] float64; 0 for a step without response tokens. All but the sums add up to 1. The value loss
         weighs steps by ``1 / n`` instead, empty responses included.
 
     Raises:
-        ValueError: Unknown aggregation, or lengths that do not match.
+        ValueError: Unknown aggregation, lengths that do not match, or ``token_sum`` without divisors.
     """
     if aggregation not in get_args(Aggregation):
         raise ValueError(f"aggregation must be one of {', '.join(get_args(Aggregation))}, got {aggregation!r}")
     tokens = np.asarray(lengths, dtype=np.float64)
-    steps = np.asarray(trajectory_steps, dtype=np.float64)
-    if tokens.shape != steps.shape:
-        raise ValueError(f"lengths has shape {tokens.shape} and trajectory_steps has {steps.shape}")
-    real = tokens > 0
-    share = np.divide(1.0, steps, out=np.zeros_like(steps), where=real & (steps > 0))
+    for name, array in (
+        ("trajectory_steps", trajectory_steps), ("trajectory_tokens", trajectory_tokens), ("divisors", divisors)
+    ):  # fmt: skip
+        if array is not None and np.shape(array) != tokens.shape:
+            raise ValueError(f"lengths has shape {tokens.shape} and {name} has {np.shape(array)}")
+    if aggregation == "token_sum":
+        if divisors is None:
+            raise ValueError("token_sum needs the divisors: what the sum over a step's tokens is divided by")
+        return tokens / np.asarray(divisors, dtype=np.float64)
+    real = (tokens > 0).astype(np.float64)
+    of_steps, of_tokens = (
+        np.divide(part, whole, out=np.zeros_like(tokens), where=tokens > 0)
+        for part, whole in ((real, np.asarray(trajectory_steps)), (tokens, np.asarray(trajectory_tokens)))
+    )
     numerator, denominator = {
-        "step_mean": (real.astype(np.float64), real.sum()),
+        "step_mean": (real, real.sum()),
         "token_mean": (tokens, tokens.sum()),
-        "trajectory_mean": (share, share.sum()),
-        "trajectory_sum": (real.astype(np.float64), share.sum()),
+        "trajectory_mean": (of_tokens, of_tokens.sum()),
+        "trajectory_step_mean": (of_steps, of_steps.sum()),
+        "trajectory_step_sum": (real, of_steps.sum()),
     }[aggregation]
     return numerator / denominator if denominator > 0 else np.zeros_like(tokens)

@@ -69,7 +69,7 @@ def reference_of() -> torch.nn.Module:
 
 
 def one_update(
-    trajectories: list[Trajectory], *, noise: float = 0.2, envs: Any = None, **kwargs: Any
+    trajectories: list[Trajectory], *, noise: float = 0.2, envs: Any = None, divisors: Any = None, **kwargs: Any
 ) -> tuple[float, dict[str, torch.Tensor], Experience, dict[str, float]]:
     """Score the trajectories, assign credit and compute one update's gradients, all in a single mini-batch.
 
@@ -77,6 +77,7 @@ def one_update(
         trajectories: The batch.
         noise: Standard deviation of what is added to the old log-probabilities, so that ratios are not all 1.
         envs: The mixture.
+        divisors: Dr. GRPO's constant of each environment.
         **kwargs: Settings.
 
     Returns:
@@ -98,6 +99,7 @@ def one_update(
     maker = ExperienceMaker(
         config, accelerator, policy, critic=None, reference=reference, scalers=scalers, pad_id=0,
         merge=config.merge_steps, envs=envs,
+        loss_divisors=divisors or dict.fromkeys((trajectory.env for trajectory in trajectories), 56.0),
     )  # fmt: skip
     experience, metrics = maker.make(0, trajectories)
     assert experience.old_logps is not None

@@ -41,7 +41,7 @@ def test_only_algorithms_that_read_values_have_a_critic(name):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_what_is_given_wins(name, tmp_path):
-    given = {"rollout_batch_size": 12, "num_generations": 3, "loss_aggregation": "trajectory_sum", "gamma": 0.5}
+    given = {"rollout_batch_size": 12, "num_generations": 3, "loss_aggregation": "trajectory_step_sum", "gamma": 0.5}
     config = StepPOConfig.for_algorithm(name, output_dir=str(tmp_path), use_cpu=True, **given)
     assert {field: getattr(config, field) for field in given} == given
     assert config.advantage_estimator == ALGORITHMS[name].settings["advantage_estimator"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
+from agent_r1_trainer.losses import Aggregation
 from agent_r1_trainer.mixture import MixtureEntry
-from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.trajectory import StopReason, Trajectory
 from tests.helpers.training import CueEnv
 from tests.helpers.updates import flat, make_trajectories, one_update, policy_of, reference_of
 
@@ -59,7 +60,9 @@ def plain(
     aggregation: str,
     *,
     silence=False,
+    overlong=False,
     factors=None,
+    divisors=None,
     correction="none",
     kl="",
 ):
@@ -106,8 +109,15 @@ def plain(
         per_token = advantages if name == "token_gae" else [
             a for a, n in zip(advantages, lengths, strict=True) for _ in range(n)]  # fmt: skip
 
-    counted = [bool(s.response_ids) and not (silence and s.finish == "length") for _, s in steps]
+    counted = [
+        bool(s.response_ids)
+        and not (silence and s.finish == "length")
+        and not (overlong and t.stop is StopReason.PROMPT_TOO_LONG)
+        for t, s in steps
+    ]
     spans = {id(t): sum(c for (u, _), c in zip(steps, counted, strict=True) if u is t) for t in trajectories}
+    lengths = {id(t): sum(c * len(s.response_ids) for (u, s), c in zip(steps, counted, strict=True) if u is t)
+               for t in trajectories}  # fmt: skip
     episodes = sum(count > 0 for count in spans.values())
     tokens = sum(len(s.response_ids) for (_, s), c in zip(steps, counted, strict=True) if c)
     noise = 0.2 * torch.randn(sum(len(s.response_ids) for _, s in steps), generator=torch.Generator().manual_seed(1))
@@ -120,8 +130,10 @@ def plain(
         weight = {
             "step_mean": 1 / sum(counted),
             "token_mean": len(step.response_ids) / tokens,
-            "trajectory_mean": 1 / (episodes * spans[id(trajectory)]),
-            "trajectory_sum": 1 / episodes,
+            "token_sum": len(step.response_ids) / (len(trajectories) * (divisors or {}).get(trajectory.env, 56.0)),
+            "trajectory_mean": len(step.response_ids) / (episodes * lengths[id(trajectory)]),
+            "trajectory_step_mean": 1 / (episodes * spans[id(trajectory)]),
+            "trajectory_step_sum": 1 / episodes,
         }[aggregation] * (factors or {}).get(trajectory.env, 1.0)
         old = logps.detach() + noise[window]
         z = logps - old
@@ -156,7 +168,7 @@ def compare(
     return experience, metrics
 
 
-AGGREGATIONS = ["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"]
+AGGREGATIONS = get_args(Aggregation)
 
 
 @pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
@@ -173,6 +185,31 @@ def test_replies_that_were_cut_leave_the_policy_term_and_its_denominators_only(n
     assert 3 < cut < sum(map(len, trajectories)) - 3
     for aggregation in AGGREGATIONS:
         compare(trajectories, name, "sequence", aggregation, mask_truncated_completions=True, plainly={"silence": True})
+
+
+@pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
+def test_overlong_episodes_leave_the_policy_term_and_its_denominators_only(name):
+    """They stay in the statistics of credit, their group's too, and in the value loss."""
+    trajectories = make_trajectories(seed=10, groups=2)
+    for trajectory in trajectories[1::3]:
+        trajectory.stop, trajectory.steps[-1].terminated = StopReason.PROMPT_TOO_LONG, False
+    for level, aggregation in product(["token", "sequence"], AGGREGATIONS):
+        _, metrics = compare(
+            trajectories, name, level, aggregation, mask_overlong_episodes=True, plainly={"overlong": True}
+        )
+        assert metrics["overlong_ratio"] == pytest.approx(1 / 3)
+    _, metrics = compare(trajectories, name, "token", "trajectory_mean")
+    assert "overlong_ratio" not in metrics
+    both = {"mask_overlong_episodes": True, "mask_truncated_completions": True}
+    compare(trajectories, name, "token", "trajectory_mean", **both, plainly={"overlong": True, "silence": True})
+
+
+def test_each_environment_has_its_divisor():
+    trajectories = [*make_trajectories(seed=4, groups=1, env="a"), *make_trajectories(seed=5, groups=1, env="b")]
+    for group, trajectory in enumerate(trajectories):
+        trajectory.group = group // 3
+    plainly = {"divisors": {"a": 40.0, "b": 10.0}}
+    compare(trajectories, "grpo", "token", "token_sum", plainly=plainly, **plainly)
 
 
 def test_a_loss_weight_multiplies_an_environment_and_leaves_the_denominators():

@@ -100,7 +100,7 @@ VARIANTS = {
     "detached head": {"value_grad_to_trunk": "detach", "reward_scaling": False, "loss_aggregation": "trajectory_mean"},
     "kl in the loss": {"beta": 0.1, "kl_estimator": "k2", "entropy_coef": 0.01},
     "kl in the reward": {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1", "loss_aggregation": "token_mean"},
-    "importance weights": {"importance_sampling_correction": "token", "loss_aggregation": "trajectory_sum"},
+    "importance weights": {"importance_sampling_correction": "token", "loss_aggregation": "trajectory_step_sum"},
     "one update": {"num_ppo_epochs": 1, "num_minibatches": 1, "critic": "separate"},
     "groups, no merging": {"num_generations": 4, "merge_steps": False, "history_thinking": "strip"},
     "bootstrap": {"bootstrap": "value", "max_turns": 2},

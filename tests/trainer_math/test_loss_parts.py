@@ -1,6 +1,7 @@
 """Ratios, clips, KL estimators, importance weights, step weights and metrics, each against its definition."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from agent_r1_trainer.losses import (
     MAX_LOG_RATIO,
+    Aggregation,
     MetricSums,
     clipped_surrogate,
     importance_weights,
@@ -182,39 +184,54 @@ class TestImportance:
 
 class TestStepWeights:
     # Trajectory A has steps of 3, 1 and 2 tokens, trajectory B one step of 4 tokens.
-    lengths, steps = [3, 1, 2, 4], [3, 3, 3, 1]
+    lengths, steps, tokens = [3, 1, 2, 4], [3, 3, 3, 1], [6, 6, 6, 4]
 
     @pytest.mark.parametrize(
         ("aggregation", "expected"),
         [
             ("step_mean", [1 / 4] * 4),
             ("token_mean", [3 / 10, 1 / 10, 2 / 10, 4 / 10]),
-            ("trajectory_mean", [1 / 6, 1 / 6, 1 / 6, 1 / 2]),
-            ("trajectory_sum", [1 / 2] * 4),
+            ("token_sum", [3 / 40, 1 / 40, 2 / 40, 4 / 60]),
+            ("trajectory_mean", [3 / 12, 1 / 12, 2 / 12, 1 / 2]),
+            ("trajectory_step_mean", [1 / 6, 1 / 6, 1 / 6, 1 / 2]),
+            ("trajectory_step_sum", [1 / 2] * 4),
         ],
     )
     def test_whole_trajectories(self, aggregation, expected):
-        assert step_weights(aggregation, self.lengths, self.steps) == pytest.approx(expected)
+        divisors = [40.0, 40.0, 40.0, 60.0]
+        assert step_weights(aggregation, self.lengths, self.steps, self.tokens, divisors) == pytest.approx(expected)
+
+    def test_a_token_of_a_trajectory_weighs_the_same_in_a_short_reply_and_in_a_long_one(self):
+        """The mean of the means of the steps weighs a reply of one token 100 times a token of one of 100."""
+        lengths, steps, tokens = np.array([1, 100]), [2, 2], [101, 101]
+        per_token = step_weights("trajectory_mean", lengths, steps, tokens) / lengths
+        assert per_token == pytest.approx([1 / 101, 1 / 101])
+        per_token = step_weights("trajectory_step_mean", lengths, steps, tokens) / lengths
+        assert per_token == pytest.approx([1 / 2, 1 / 200])
 
     def test_part_of_a_trajectory_counts_as_a_part(self):
         # Two thirds of A and all of B: K = 2/3 + 1.
-        assert step_weights("trajectory_mean", [3, 1, 4], [3, 3, 1]) == pytest.approx([0.2, 0.2, 0.6])
-        assert step_weights("trajectory_sum", [3, 1, 4], [3, 3, 1]) == pytest.approx([0.6, 0.6, 0.6])
+        part, steps, tokens = [3, 1, 4], [3, 3, 1], [6, 6, 4]
+        assert step_weights("trajectory_mean", part, steps, tokens) == pytest.approx([0.3, 0.1, 0.6])
+        assert step_weights("trajectory_step_mean", part, steps, tokens) == pytest.approx([0.2, 0.2, 0.6])
+        assert step_weights("trajectory_step_sum", part, steps, tokens) == pytest.approx([0.6, 0.6, 0.6])
 
-    @pytest.mark.parametrize("aggregation", ["step_mean", "token_mean", "trajectory_mean", "trajectory_sum"])
+    @pytest.mark.parametrize("aggregation", get_args(Aggregation))
     def test_steps_without_tokens_weigh_nothing(self, aggregation):
-        weights = step_weights(aggregation, [0, 2, 2, 0], [2, 2, 1, 0])
+        weights = step_weights(aggregation, [0, 2, 2, 0], [1, 1, 1, 0], [2, 2, 2, 0], [9.0] * 4)
         assert weights[0] == weights[3] == 0.0
-        if aggregation != "trajectory_sum":
+        if aggregation not in ("trajectory_step_sum", "token_sum"):
             assert weights.sum() == pytest.approx(1.0)
-        assert step_weights(aggregation, [0, 0], [0, 0]).tolist() == [0.0, 0.0]
-        assert step_weights(aggregation, [], []).tolist() == []
+        assert step_weights(aggregation, [0, 0], [0, 0], [0, 0], [9.0, 9.0]).tolist() == [0.0, 0.0]
+        assert step_weights(aggregation, [], [], [], []).tolist() == []
 
     def test_errors(self):
         with pytest.raises(ValueError, match="step_mean, token_mean"):
-            step_weights("mean", [1], [1])
-        with pytest.raises(ValueError, match="shape"):
-            step_weights("step_mean", [1, 2], [1])
+            step_weights("mean", [1], [1], [1])
+        with pytest.raises(ValueError, match="trajectory_steps has"):
+            step_weights("step_mean", [1, 2], [1], [1, 2])
+        with pytest.raises(ValueError, match="divisors"):
+            step_weights("token_sum", [1], [1], [1])
 
 
 class TestMetrics:

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
@@ -71,10 +72,10 @@ def run(model, trajectories, *, merge=True, token_budget=150, level="sequence", 
     old = torch.randn(layout.num_tokens, generator=generator) * 0.3 - 4.0
     advantages = torch.randn(layout.num_steps, generator=generator)
     returns = torch.randn(layout.num_steps, generator=generator)
-    counts = [sum(bool(step.response_ids) for step in t.steps) for t in trajectories]
-    weights = torch.as_tensor(
-        step_weights("token_mean", layout.lengths.tolist(), [counts[i] for i in layout.trajectory.tolist()])
-    )
+    counts = np.array([sum(bool(step.response_ids) for step in t.steps) for t in trajectories])
+    tokens = np.array([t.response_tokens for t in trajectories])
+    of = layout.trajectory.numpy()
+    weights = torch.as_tensor(step_weights("token_mean", layout.lengths.numpy(), counts[of], tokens[of]))
     value_weights = torch.full((layout.num_steps,), 1.0 / layout.num_steps)
     config = LossConfig(ratio_level=level, beta=0.01, entropy_coef=0.01)
     model.zero_grad()

@@ -111,7 +111,7 @@ def random_case(seed, steps=7, dtype=torch.float32):
     old = -torch.rand(step.numel(), generator=generator, dtype=dtype)
     logps = old + 0.5 * torch.randn(step.numel(), generator=generator, dtype=dtype)
     advantages = torch.randn(steps, generator=generator, dtype=dtype)
-    weights = torch.as_tensor(step_weights("step_mean", lengths.tolist(), [steps] * steps))
+    weights = torch.as_tensor(step_weights("step_mean", lengths.tolist(), [steps] * steps, [9] * steps))
     return step, old, logps.requires_grad_(), advantages, weights
 
 
