@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from agent_r1_envs.core import Outcome, Score
 from agent_r1_envs.errors import ToolError
-from agent_r1_envs.paper_search.backends.protocol import Expand, Limits, Lookup, Search
+from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup, Search
 from agent_r1_envs.paper_search.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.expert import Expert
 from agent_r1_envs.paper_search.identity import paper_key
@@ -17,6 +17,7 @@ from agent_r1_envs.paper_search.pool import LEAST_SCORE, list_view, ranked
 from agent_r1_envs.paper_search.relevance import make_selector
 from agent_r1_envs.paper_search.relevance.factory import SelectorSpec
 from agent_r1_envs.paper_search.rendering import call_line, pool_data, pool_text
+from agent_r1_envs.paper_search.rules import PUBLISHED, RulesName, rules_of
 from agent_r1_envs.paper_search.sources import BackendSpec, load_tasks, make_backend
 from agent_r1_envs.paper_search.world import (
     PAID_PAPERS,
@@ -29,8 +30,10 @@ from agent_r1_envs.paper_search.world import (
     why_refused,
 )
 from agent_r1_envs.tools import Call, ToolEnv, ToolResult, format_calls
+from agent_r1_envs.tools.grammar import parse_calls
 
 _TURNS: Final = 5
+_MOST_READ: Final = 1000  # calls of an action of which the first ones run
 _LINE_CHARS: Final = 700  # the most that the line of one call takes of an observation
 
 
@@ -59,12 +62,15 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
         max_calls: How many calls a turn may hold.
         search_limit: Most papers of a search.
         citation_limit: Most citing papers of an expansion.
-        reference_limit: Most cited papers of an expansion.
-        threshold: Papers of the pool with a higher score count as found.
+        reference_limit: Most cited papers of an expansion; None for 1,000, or for the 99 of the published rules.
+        threshold: Papers of the pool with a higher score count as found; None for 0.5. By the published rules None
+            stands for 0, and papers of that very score count as well.
         success_recall: The recall from which on an episode is a success.
         search_cost: What a search costs.
         expand_cost: What an expansion costs.
         use_cutoff: Whether papers later than a query's cut-off date are hidden.
+        rules: ``published`` plays as the published agents' own code does, in whatever follows from
+            :class:`~agent_r1_envs.paper_search.rules.Rules`; ``own`` is this environment's way.
         list_size: Most papers of the list that the agent sees, half of them expanded ones.
         abstract_words: Most words of an abstract in the list.
         observation_chars: Most characters of an observation.
@@ -88,12 +94,13 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
         max_calls: int = 5,
         search_limit: int = 10,
         citation_limit: int = 30,
-        reference_limit: int = 1000,
-        threshold: float = 0.5,
+        reference_limit: int | None = None,
+        threshold: float | None = None,
         success_recall: float = 0.8,
         search_cost: float = 0.0,
         expand_cost: float = 0.0,
         use_cutoff: bool = True,
+        rules: RulesName = "own",
         list_size: int = 20,
         abstract_words: int = 400,
         observation_chars: int = 65_536,
@@ -103,6 +110,11 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
     ) -> None:
         _check_at_least("search_limit", search_limit, 1)
         _check_at_least("citation_limit", citation_limit, 0)
+        self.rules = rules_of(rules)
+        if reference_limit is None or (reference_limit == -1 and self.rules is PUBLISHED):  # its own way to say 99
+            reference_limit = self.rules.references
+        if threshold is None:
+            threshold = self.rules.threshold
         _check_at_least("reference_limit", reference_limit, 0)
         _check_at_least("list_size", list_size, 2)
         _check_at_least("abstract_words", abstract_words, 0)
@@ -166,6 +178,11 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
             "Search for papers that answer it, expand the good ones, and finish."
         )
 
+    def _read_calls(self, action: str) -> list[Call]:
+        if not self.rules.extra_calls_dropped:
+            return super()._read_calls(action)
+        return parse_calls(action, self.tools, max_calls=_MOST_READ)[: self.max_calls]
+
     def _run(self, calls: Sequence[Call]) -> Outcome:
         """Run the calls of a turn in parallel."""
         checked: list[Lookup | ToolError] = []
@@ -201,7 +218,8 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
     def _score(self) -> Score:
         world = self._world
         if self._figures is None or self._figures[0] is not world:
-            found = [entry.paper.id for entry in ranked(world.pool) if entry.score > self.threshold]
+            entries = ranked(world.pool, ties_by_id=self.rules.ties_by_id)
+            found = [entry.paper.id for entry in entries if self._counts(entry.score)]
             figures = pool_figures(found, self.task.answers)
             self._figures = (world, figures)
         figures = self._figures[1]
@@ -210,7 +228,7 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
         return Score(success, figures["f1"], {**figures, **counts})
 
     def _info(self, extra: dict[str, Any]) -> dict[str, Any]:
-        shown = list_view(self._world.pool, self._list_size)
+        shown = list_view(self._world.pool, self._list_size, ties_by_id=self.rules.ties_by_id)
         return {
             **super()._info(extra),
             "pool": pool_data(shown, self._abstract_words),
@@ -239,7 +257,8 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
             "rules": "Collect papers in a pool by searching and expanding; the pool is the result.",
             "reward": f"per call the {PAID_PAPERS} best relevance scores of papers it adds, less its cost; {PENALTY} "
             "for a repeated query, an unknown or an expanded paper; 0 where a service failed",
-            "metric": "F1 of the papers over the threshold",
+            "rules_of_play": self.rules.name,
+            "metric": f"F1 of the papers {'at or ' if self.rules.threshold_counts else ''}over the threshold",
             "success": f"recall of at least {self.success_recall}",
             "threshold": self.threshold,
             "least_score": LEAST_SCORE,
@@ -274,6 +293,9 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
     def _cutoff(self) -> str:
         return self.task.cutoff if self._use_cutoff else ""
 
+    def _counts(self, score: float) -> bool:
+        return score > self.threshold or (self.rules.threshold_counts and score == self.threshold)
+
     def _single(self, lookup: Lookup) -> ToolResult:
         """Run a call that is made outside of a turn, as from another program."""
         [result] = self._carry_out([lookup])
@@ -285,8 +307,10 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
         """Ask the service and the selector once for a whole turn, and change the world."""
         if not lookups:
             return []
-        open_calls = [i for i, reason in enumerate(why_refused(self._world, lookups)) if not reason]
+        open_calls = [i for i, reason in enumerate(why_refused(self._world, lookups, self.rules)) if not reason]
         found = self.backend.look_up([lookups[i] for i in open_calls], self.limits, self._cutoff) if open_calls else []
+        if self.rules.abstract_needed:
+            found = [_with_abstracts(lookups[i], answer) for i, answer in zip(open_calls, found, strict=True)]
         answers = dict(zip(open_calls, found, strict=True))
         new: dict[str, Paper] = {}
         for answer in found:
@@ -294,11 +318,12 @@ class PaperSearchEnv(ToolEnv[PaperQuery]):
                 if paper.id not in self._world.pool:
                     new.setdefault(paper.id, paper)
         scores = self.selector.judge(self.task, list(new.values())) if new else []
-        self._world, results = settle(self._world, lookups, answers, dict(zip(new, scores, strict=True)), self.costs)
+        judged = dict(zip(new, scores, strict=True))
+        self._world, results = settle(self._world, lookups, answers, judged, self.costs, self.rules)
         return results
 
     def _list(self, lines: int) -> str:
-        shown = list_view(self._world.pool, self._list_size)
+        shown = list_view(self._world.pool, self._list_size, ties_by_id=self.rules.ties_by_id)
         budget = self._max_length - lines * _LINE_CHARS
         return pool_text(shown, len(self._world.pool), abstract_words=self._abstract_words, budget=budget)
 
@@ -314,6 +339,13 @@ def _lookup(name: str, arguments: dict[str, Any]) -> Lookup:
     if not paper_key(arguments["paper_id"]):
         raise ToolError("expand: the paper_id is empty")
     return Expand(arguments["paper_id"])
+
+
+def _with_abstracts(lookup: Lookup, found: Found) -> Found:
+    """Leave out the papers without an abstract that an expansion found."""
+    if isinstance(lookup, Search):
+        return found
+    return dataclasses.replace(found, papers=tuple(paper for paper in found.papers if paper.abstract))
 
 
 def _report(call: Call, error: str, reward: float) -> dict[str, Any]:

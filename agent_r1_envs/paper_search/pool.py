@@ -45,22 +45,34 @@ def with_expanded(pool: Pool, keys: Collection[str]) -> Pool:
     return {**pool, **{key: replace(pool[key], expanded=True) for key in keys}} if keys else pool
 
 
-def ranked(pool: Pool) -> list[Entry]:
-    """Return all entries, best first; equal scores in the order in which they were found."""
-    return sorted(pool.values(), key=lambda entry: -entry.score)
+def ranked(pool: Pool, *, ties_by_id: bool = False) -> list[Entry]:
+    """Return all entries, best first.
+
+    Args:
+        pool: The pool.
+        ties_by_id: Whether equal scores come by descending id; otherwise in the order in which they were found.
+    """
+    entries = list(pool.values())
+    if ties_by_id:
+        entries.sort(key=lambda entry: entry.paper.id, reverse=True)
+    return _best_first(entries)
 
 
-def list_view(pool: Pool, size: int) -> list[Entry]:
+def list_view(pool: Pool, size: int, *, ties_by_id: bool = False) -> list[Entry]:
     """Return what an agent is shown: the best expanded papers and as many of the others, best first.
 
     Args:
         pool: The pool.
         size: Most papers; each kind fills at most half of the places.
+        ties_by_id: See :func:`ranked`; of equal scores the expanded ones then come first.
     """
     half = size // 2
     shown: dict[bool, list[Entry]] = {True: [], False: []}
-    entries = ranked(pool)
-    for entry in entries:
+    for entry in ranked(pool, ties_by_id=ties_by_id):
         if len(shown[entry.expanded]) < (half if entry.expanded else size - half):
             shown[entry.expanded].append(entry)
-    return sorted(shown[True] + shown[False], key=lambda entry: -entry.score)
+    return _best_first(shown[True] + shown[False])
+
+
+def _best_first(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: -entry.score)

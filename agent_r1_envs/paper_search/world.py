@@ -10,6 +10,7 @@ from agent_r1_envs.paper_search.backends.protocol import Found, Lookup, Search
 from agent_r1_envs.paper_search.data import Paper
 from agent_r1_envs.paper_search.identity import paper_key
 from agent_r1_envs.paper_search.pool import LEAST_SCORE, Entry, Pool, with_expanded, with_papers
+from agent_r1_envs.paper_search.rules import OWN, Rules
 
 PENALTY: Final = -0.5
 """Reward of a repeated query, and of expanding an unknown or an expanded paper."""
@@ -84,20 +85,22 @@ def same_query(query: str) -> str:
     return " ".join(query.casefold().split())
 
 
-def why_refused(world: World, lookups: Sequence[Lookup]) -> list[str]:
+def why_refused(world: World, lookups: Sequence[Lookup], rules: Rules = OWN) -> list[str]:
     """Return why each call of a turn is penalised, ``""`` for one that is not.
 
     The calls of a turn are parallel: each is judged by the state before the turn, and by the calls before it only for
-    being the same as one of them.
+    being the same as one of them. By the published rules two equal searches of one turn are no repetition.
     """
-    queries = {same_query(query) for query in world.queries}
+    form = str.strip if rules.exact_queries else same_query
+    queries = {form(query) for query in world.queries}
     expanded = set(world.expanded)
     reasons = []
     for lookup in lookups:
         if isinstance(lookup, Search):
-            query = same_query(lookup.query)
+            query = form(lookup.query)
             reasons.append("this query was searched before" if query in queries else "")
-            queries.add(query)
+            if not rules.exact_queries:
+                queries.add(query)
             continue
         key = paper_key(lookup.paper_id)
         if key not in world.pool:
@@ -123,11 +126,13 @@ def settle(
     answers: Mapping[int, Found],
     scores: Mapping[str, float | None],
     costs: Costs,
+    rules: Rules = OWN,
 ) -> tuple[World, list[CallResult]]:
     """Carry out a turn: give each call its papers and its reward, in order.
 
     A paper belongs to the first call that found it. A call that service or selector failed earns nothing and is not
-    remembered, so that it may be tried again without a penalty; papers of it that could be judged are kept.
+    remembered, so that it may be tried again without a penalty; papers of it that could be judged are kept. The
+    published rules differ in this: see :class:`~agent_r1_envs.paper_search.rules.Rules`.
 
     Args:
         world: The state before the turn.
@@ -135,31 +140,34 @@ def settle(
         answers: The service's answer to every call that is not penalised, by position.
         scores: Relevance of every paper that is not in the pool, by key; None where the selector failed.
         costs: What calls cost.
+        rules: What counts.
 
     Returns:
         The state after the turn, and what became of each call.
     """
-    pool, results = world.pool, []
+    pool, results, unjudged_calls = world.pool, [], 0
     queries, expanded = list(world.queries), list(world.expanded)
-    for position, (lookup, reason) in enumerate(zip(lookups, why_refused(world, lookups), strict=True)):
+    for position, (lookup, reason) in enumerate(zip(lookups, why_refused(world, lookups, rules), strict=True)):
         if reason:
             results.append(CallResult(lookup, PENALTY, refused=reason))
             continue
         answer = answers[position]
         added = _worth_keeping(pool, answer.papers, scores)
         pool = with_papers(pool, added)
+        unjudged = not answer.error and any(scores[p.id] is None for p in answer.papers if p.id not in world.pool)
+        unjudged_calls += unjudged
         error = answer.error
-        if not error and any(scores[p.id] is None for p in answer.papers if p.id not in world.pool):
+        if unjudged and not rules.unjudged_is_zero:
             error = "the relevance of some papers could not be judged"
-        if error:
-            results.append(CallResult(lookup, 0.0, len(answer.papers), tuple(added), error=error))
-            continue
-        if isinstance(lookup, Search):
-            queries.append(lookup.query)
-        else:
-            expanded.append(paper_key(lookup.paper_id))
-        reward = call_reward([entry.score for entry in added], costs.of(lookup))
-        results.append(CallResult(lookup, reward, len(answer.papers), tuple(added)))
+        if not error or rules.failures_count:
+            if isinstance(lookup, Search):
+                queries.append(lookup.query)
+            else:
+                expanded.append(paper_key(lookup.paper_id))
+        reward = 0.0
+        if not error and (added or not rules.misses_are_free):
+            reward = call_reward([entry.score for entry in added], costs.of(lookup))
+        results.append(CallResult(lookup, reward, len(answer.papers), tuple(added), error=error))
     service = sum(bool(answer.error) for answer in answers.values())
     return (
         replace(
@@ -170,7 +178,7 @@ def settle(
             calls=world.calls + len(lookups),
             repeats=world.repeats + sum(bool(result.refused) for result in results),
             service_failures=world.service_failures + service,
-            selector_failures=world.selector_failures + sum(bool(r.error) for r in results) - service,
+            selector_failures=world.selector_failures + unjudged_calls,
         ),
         results,
     )

@@ -97,7 +97,7 @@ class ToolEnv(AgentEnv[TaskT]):
 
     def _act(self, action: str) -> Outcome:
         try:
-            calls = parse_calls(action, self.tools, max_calls=self.max_calls)
+            calls = self._read_calls(action)
         except CallSyntaxError as error:
             return self._refuse_syntax(str(error))
         answers = [call.name for call in calls if call.name in self._answer_aliases]
@@ -106,6 +106,14 @@ class ToolEnv(AgentEnv[TaskT]):
         if len(calls) > 1:
             return self._refuse(f"{answers[0]} ends the episode, so it must be the only call")
         return self._run_answer(calls[0])
+
+    def _read_calls(self, action: str) -> list[Call]:
+        """Return the calls of an action.
+
+        Raises:
+            CallSyntaxError: There is none, one cannot be read, or there are too many.
+        """
+        return parse_calls(action, self.tools, max_calls=self.max_calls)
 
     def _run(self, calls: Sequence[Call]) -> Outcome:
         """Run calls in order; a failing one does not stop the rest."""
