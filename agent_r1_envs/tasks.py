@@ -63,6 +63,12 @@ class TaskSet(Sequence[TaskT], Generic[TaskT]):
         return self._ids
 
     @property
+    def task_types(self) -> Sequence[str] | None:
+        """Type of each task, its `task_type`, in their order; None where tasks have none."""
+        types = tuple(str(getattr(task, "task_type", "") or "") for task in self._tasks)
+        return types if any(types) else None
+
+    @property
     def dataset(self) -> str:
         """Name of the data set; ``"synthetic"`` for embedded panels."""
         return self._dataset

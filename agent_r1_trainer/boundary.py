@@ -42,7 +42,11 @@ class BoundaryCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take over SIGTERM; only the main thread can."""
+        """Take over SIGTERM; only the main thread can.
+
+        A resumed run logs, evaluates and saves as often as it is told to now, not as its checkpoint did.
+        """
+        state.compute_steps(args, state.max_steps)
         self._terminated = False
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._on_sigterm)

@@ -1,19 +1,24 @@
 """What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
 
 Beside them lie the value head or the separate critic with its optimizer, the reward scaler, the metrics since the last
-log, running totals, the state of a curriculum, and how the model was shown its context. Without a curriculum the tasks
-need nothing: their order follows from the seed and the step.
+log, running totals, the state of a curriculum, how the model was shown its context, and the settings that it was
+written with, which a resumed run is compared with. Without a curriculum the tasks need nothing: their order follows
+from the seed and the step.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers import TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.boundary import BoundaryCallback
@@ -25,11 +30,23 @@ from agent_r1_trainer.critic import (
     load_trainable,
     save_trainable,
 )
+from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.metrics import MetricStore
+from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.models import Models
+from agent_r1_trainer.resuming import (
+    check_resumed,
+    config_settings,
+    environment_settings,
+    keeping_settings,
+    panel_settings,
+    plain,
+    start_of,
+)
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.task_cursor import TaskCursor
 from agent_r1_trainer.task_sampler import TaskSampler
 from agent_r1_trainer.update import Updater
 
@@ -37,6 +54,8 @@ __all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
 
 _STATE = "steppo_state.json"
 _TRAINER_STATE = "trainer_state.json"
+_OF_FILES = frozenset("base_model_name_or_path revision inference_mode peft_version auto_mapping".split())
+"""What a configuration of adapters says of where it was loaded from."""
 
 
 class CheckpointedTrainer(BaseTrainer):
@@ -44,6 +63,9 @@ class CheckpointedTrainer(BaseTrainer):
 
     args: StepPOConfig
     critic: SeparateCritic | None
+    entries: Mapping[str, MixtureEntry]
+    flow: AgentFlowBase
+    panels: Mapping[str, int | None]
     scalers: RewardScalers | None
     task_sampler: TaskSampler
     _models: Models
@@ -117,6 +139,7 @@ class CheckpointedTrainer(BaseTrainer):
         assert self._updater is not None
         state = {
             "updates_per_rollout": self.args.updates_per_rollout,
+            "settings": self._settings(),
             "scalers": None if self.scalers is None else self.scalers.state_dict(),
             "task_sampler": self.task_sampler.state_dict(),
             "metrics": self._store.state_dict(),
@@ -126,31 +149,80 @@ class CheckpointedTrainer(BaseTrainer):
         (Path(output_dir) / _STATE).write_text(json.dumps(state), encoding="utf-8")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
+        with keeping_settings(self.optimizer, self.lr_scheduler):
+            super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        path = Path(checkpoint) / _STATE
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} does not exist: {checkpoint} is no checkpoint to resume StepPOTrainer from"
-            )
-        state = json.loads(path.read_text(encoding="utf-8"))
-        updates = state.get("updates_per_rollout", self.args.updates_per_rollout)
-        if updates != self.args.updates_per_rollout:
-            raise ValueError(
-                f"{checkpoint} was written with num_ppo_epochs * num_minibatches = {updates}, not "
-                f"{self.args.updates_per_rollout}: the step would name another rollout. Resume with what it was"
-            )
         if self.critic is not None:
             self.critic.load(Path(checkpoint))
+        self._load_state(_read_state(checkpoint))
+
+    def _load_state(self, state: Mapping[str, Any]) -> None:
         if self.scalers is not None and state["scalers"] is not None:
             self.scalers.load_state_dict(state["scalers"])
         if state.get("task_sampler"):
             self.task_sampler.load_state_dict(state["task_sampler"])
         self._store.load_state_dict(state["metrics"])
         self._totals.update(state["totals"])
-        assert self._updater is not None
-        self._updater.skipped, self._updater.skipped_in_row = state["skipped"]
+        if self._updater is not None:
+            self._updater.skipped, self._updater.skipped_in_row = state["skipped"]
+
+    def _check_checkpoint(self, checkpoint: str) -> None:
+        """Refuse a checkpoint of another run, before anything of it is loaded.
+
+        Raises:
+            ValueError: It was written with settings that make another run of it.
+            FileNotFoundError: This trainer did not write it.
+        """
+        state = _read_state(checkpoint)
+        updates = state.get("updates_per_rollout", self.args.updates_per_rollout)
+        if updates != self.args.updates_per_rollout:
+            raise ValueError(
+                f"{checkpoint} was written with num_ppo_epochs * num_minibatches = {updates}, not "
+                f"{self.args.updates_per_rollout}: the step would name another rollout. Resume with what it was"
+            )
+        check_resumed(checkpoint, state.get("settings"), self._settings(), say=self.is_world_process_zero())
+
+    def _settings(self) -> dict[str, Any]:
+        """What the run is made with, as JSON data."""
+        sampler = self.args.task_sampler
+        if sampler is None and not isinstance(self.task_sampler, TaskCursor):
+            sampler = plain(self.task_sampler)
+        adapters = getattr(self._models.policy, "peft_config", {})
+        template = json.dumps(getattr(self.processing_class, "chat_template", None), sort_keys=True)
+        return {
+            **config_settings(self.args),
+            **environment_settings(self.entries),
+            "tasks": panel_settings(self.panels, self.flow.tasks),
+            "task_sampler": sampler,
+            "flow": plain(self.flow),
+            "start": start_of(self._models),
+            "peft": {
+                name: {key: value for key, value in plain(adapter.to_dict()).items() if key not in _OF_FILES}
+                for name, adapter in adapters.items()
+            },
+            "chat_template": hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+            "num_processes": self.accelerator.num_processes,
+        }
+
+    def _is_done(self, checkpoint: str) -> bool:
+        """Whether a checkpoint has taken all the steps that there are; transformers would take another one."""
+        total = self.args.max_steps
+        if total <= 0:
+            total = math.ceil(self.args.num_train_epochs * len(self.get_train_dataloader()))
+        return _trainer_state(checkpoint).global_step >= total
+
+    def _take_over(self, checkpoint: str) -> TrainOutput:
+        """Load what a run that is done came to."""
+        self._load_from_checkpoint(checkpoint)
+        if self._models.critic is not None:
+            load_trainable(self._models.critic, Path(checkpoint) / CRITIC_WEIGHTS)
+        self._load_state(_read_state(checkpoint))
+        self.state = _trainer_state(checkpoint)
+        if self.args.load_best_model_at_end and self.state.best_model_checkpoint is not None:
+            self._load_best_model()
+        loss = self._totals["loss"] / max(self._totals["steps"], 1)
+        return TrainOutput(self.state.global_step, loss, {"train_loss": loss})
 
 
 def last_whole_checkpoint(folder: str | os.PathLike[str]) -> str | None:
@@ -164,6 +236,17 @@ def last_whole_checkpoint(folder: str | os.PathLike[str]) -> str | None:
         if number.isdigit() and _is_whole(path):
             checkpoints.append((int(number), str(path)))
     return max(checkpoints)[1] if checkpoints else None
+
+
+def _read_state(checkpoint: str) -> dict[str, Any]:
+    path = Path(checkpoint) / _STATE
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: {checkpoint} is no checkpoint to resume StepPOTrainer from")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _trainer_state(checkpoint: str) -> TrainerState:
+    return TrainerState.load_from_json(str(Path(checkpoint) / _TRAINER_STATE))
 
 
 def _is_whole(path: Path) -> bool:

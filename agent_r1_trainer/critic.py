@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from agent_r1_trainer._compat import base_causal_lm
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing import MicroBatch
+from agent_r1_trainer.resuming import keeping_settings
 from agent_r1_trainer.scoring import ValueHead, read_values
 
 __all__ = [
@@ -106,8 +107,9 @@ class SeparateCritic:
         """
         load_trainable(self.model, folder / CRITIC_WEIGHTS)
         state: dict[str, Any] = torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scheduler.load_state_dict(state["scheduler"])
+        with keeping_settings(self.optimizer, self.scheduler):
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.scheduler.load_state_dict(state["scheduler"])
 
 
 def load_saved_critic(folder: Path, critic: CriticModel | None, value_head: nn.Module | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from gymnasium.wrappers import TimeLimit
 
 from agent_r1_trainer.env_ids import find_spec
 
-__all__ = ["EnvArgument", "EnvFactory", "Recipe", "panel_ids", "turn_limit"]
+__all__ = ["EnvArgument", "EnvFactory", "Panel", "Recipe", "panel_of", "turn_limit"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "native", "none"]
@@ -93,14 +94,54 @@ class EnvFactory:
         return env if self.max_turns is None else TimeLimit(env, max_episode_steps=self.max_turns)
 
 
-def panel_ids(env: gymnasium.Env) -> tuple[str, ...] | None:
-    """Ids of the tasks of an environment's panel, in order; None if it has no panel and only seeds tell tasks apart."""
-    tasks = getattr(env.unwrapped, "tasks", None)
-    ids = getattr(tasks, "ids", None)
-    if ids is not None:
-        return tuple(ids)
+class Panel:
+    """The tasks of an environment, as far as they have to be known outside of it.
+
+    Of a panel nothing is needed but a length. `ids`, `task_types`, `content_hash`, `dataset` and `split`, as a
+    `TaskSet` has them, are taken where they are.
+
+    Args:
+        tasks: `env.unwrapped.tasks`.
+
+    Raises:
+        TypeError: It has no length.
+
+    Attributes:
+        ids: Of the tasks, in their order; their positions where they have none.
+        types: Type of each task; None where tasks have none.
+        dataset: Where the tasks are from, empty if unknown.
+        split: Name of the split, empty if unknown.
+    """
+
+    def __init__(self, tasks: Any) -> None:
+        self._tasks = tasks
+        ids = getattr(tasks, "ids", None)
+        self.ids: Sequence[str] = tuple(map(str, range(len(tasks)))) if ids is None else ids
+        types = getattr(tasks, "task_types", None)
+        self.types: Sequence[str] | None = types if types is not None and len(types) == len(self.ids) else None
+        self.dataset, self.split = str(getattr(tasks, "dataset", "")), str(getattr(tasks, "split", ""))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def content_hash(self) -> str:
+        """Of the tasks; empty where the panel has none."""
+        try:
+            return str(getattr(self._tasks, "content_hash", ""))
+        except TypeError:  # a `TaskSet` of objects that cannot be written as JSON
+            return ""
+
+    @property
+    def digest(self) -> str:
+        """What tells the panel from others: its hash, or else that of its ids."""
+        return self.content_hash or hashlib.sha256("\n".join(self.ids).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def panel_of(env: gymnasium.Env) -> Panel | None:
+    """The panel of an environment; None if it has none and only seeds tell tasks apart."""
     try:
-        return tuple(str(index) for index in range(len(tasks)))  # type: ignore[arg-type]
+        return Panel(getattr(env.unwrapped, "tasks", None))
     except TypeError:
         return None
 

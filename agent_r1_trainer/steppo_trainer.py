@@ -236,13 +236,21 @@ class StepPOTrainer(ReportingTrainer):
 
         Args:
             resume_from_checkpoint: A checkpoint's path, or True for the newest whole one in `output_dir`. The run
-                continues as if it had not stopped.
+                continues as if it had not stopped. New learning rates and schedules, another length, and settings of
+                logging, saving, evaluation, memory and speed are applied and said in the log.
             **kwargs: As for `transformers.Trainer.train`.
+
+        Raises:
+            ValueError: There is no checkpoint, or it was written with settings that make another run of it.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
             if resume_from_checkpoint is None:
                 raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
+        if resume_from_checkpoint:
+            self._check_checkpoint(str(resume_from_checkpoint))
+            if self._is_done(str(resume_from_checkpoint)):
+                return self._take_over(str(resume_from_checkpoint))
         try:
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
         finally:

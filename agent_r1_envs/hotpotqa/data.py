@@ -67,6 +67,11 @@ class Question:
         """The official answer."""
         return self.answers[0]
 
+    @property
+    def task_type(self) -> str:
+        """Its type, by the name that panels of all environments have for it."""
+        return self.type
+
     @cached_property
     def gold(self) -> tuple[int, ...]:
         """Positions of the supporting paragraphs, in the order of the supporting facts; absent ones are left out."""

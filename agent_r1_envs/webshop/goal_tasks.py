@@ -59,6 +59,11 @@ class GoalTasks(TaskSet[Goal]):
         """The ids, in the order of the tasks."""
         return _Ids(self)
 
+    @property
+    def task_types(self) -> None:
+        """Goals have no types."""
+        return None
+
     def index_of(self, task_id: str) -> int:
         """Return the position of the goal called ``task_id``.
 

@@ -17,7 +17,7 @@ from agent_r1_trainer.bench.records import EpisodeRecord, Job
 from agent_r1_trainer.bench.report import Summary, summarize, write_summary
 from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
 from agent_r1_trainer.bench.workers import play_all
-from agent_r1_trainer.environments import EnvFactory, panel_ids
+from agent_r1_trainer.environments import EnvFactory, panel_of
 from agent_r1_trainer.extras import explain_missing
 from agent_r1_trainer.seeds import derive_seed
 
@@ -143,15 +143,15 @@ class BenchRun:
         """Return what decides the episodes, and the number of tasks."""
         env = self.make_env()
         try:
-            ids, tasks = panel_ids(env), getattr(env.unwrapped, "tasks", None)
+            panel = panel_of(env)
             described = {
                 "env": self.settings.env,
                 "spec": _spec_data(env.unwrapped.spec),
                 "max_turns": None if env.spec is None else env.spec.max_episode_steps,
-                "split": getattr(tasks, "split", self.settings.split),
-                "dataset": getattr(tasks, "dataset", ""),
-                "panel_hash": getattr(tasks, "content_hash", ""),
-                "tasks": None if ids is None else len(ids),
+                "split": (panel.split if panel is not None else "") or self.settings.split,
+                "dataset": "" if panel is None else panel.dataset,
+                "panel_hash": "" if panel is None else panel.content_hash,
+                "tasks": None if panel is None else len(panel),
                 "agent": str(self.settings.agent),
                 "model_hash": model_fingerprint(self.settings.agent.model) if self.settings.agent.kind == "hf" else "",
                 "sampling": dict(self.settings.sampling),
@@ -159,7 +159,7 @@ class BenchRun:
             }
         finally:
             env.close()
-        return described, None if ids is None else len(ids)
+        return described, None if panel is None else len(panel)
 
 
 def _spec_data(spec: EnvSpec | None) -> Any:

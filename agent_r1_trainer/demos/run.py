@@ -13,7 +13,7 @@ import gymnasium
 from agent_r1_trainer.bench.records import Job
 from agent_r1_trainer.demos.file import DemoError, DemoFile, Found
 from agent_r1_trainer.demos.play import Demonstration, demonstrate
-from agent_r1_trainer.environments import EnvArgument, EnvFactory, Recipe, panel_ids
+from agent_r1_trainer.environments import EnvArgument, EnvFactory, Recipe, panel_of
 from agent_r1_trainer.seeds import derive_seed
 
 __all__ = ["DemoCounts", "DemoRun", "DemoSettings"]
@@ -87,10 +87,10 @@ class DemoRun:
         self._make_env = EnvFactory(settings.env, settings.env_kwargs, settings.recipe, settings.max_turns)
         env = self._make_env()
         try:
-            ids = panel_ids(env)
+            panel = panel_of(env)
         finally:
             env.close()
-        self._tasks = None if ids is None else len(ids)
+        self._tasks = None if panel is None else len(panel)
         if settings.episodes is None and self._tasks is None:
             raise ValueError(f"{self._make_env.name} has no panel of tasks: say how many episodes to play")
         self.episodes: int = settings.episodes or self._tasks or 0

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_r1_trainer.environments import Panel
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.trajectory import Trajectory
@@ -75,6 +76,11 @@ class AgentFlowBase(ABC):
     def turn_limits(self) -> Mapping[str, int | None]:
         """Most replies of an episode, for each environment by name; None where nothing limits them."""
         return dict.fromkeys(self.panels)
+
+    @property
+    def tasks(self) -> Mapping[str, Panel | None]:
+        """The panel of each environment by name, as far as the flow knows more of it than its size."""
+        return {}
 
     @abstractmethod
     def run(

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from agent_r1_trainer.environments import panel_ids, turn_limit
+from agent_r1_trainer.environments import Panel, panel_of, turn_limit
 from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
@@ -75,8 +75,12 @@ class AgentEnvLoop(AgentFlowBase):
     @property
     def panels(self) -> Mapping[str, int | None]:
         """Size of each environment's panel; see `AgentFlowBase.panels`."""
-        panels = {name: panel_ids(self._sample(name)) for name in self._idle}
-        return {name: None if ids is None else len(ids) for name, ids in panels.items()}
+        return {name: None if panel is None else len(panel) for name, panel in self.tasks.items()}
+
+    @property
+    def tasks(self) -> Mapping[str, Panel | None]:
+        """The panel of each environment; see `AgentFlowBase.tasks`."""
+        return {name: panel_of(self._sample(name)) for name in self._idle}
 
     @property
     def turn_limits(self) -> Mapping[str, int | None]:

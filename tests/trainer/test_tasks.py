@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.spaces import Messages
-from agent_r1_trainer.environments import EnvFactory, panel_ids
+from agent_r1_trainer.environments import EnvFactory, panel_of
 from agent_r1_trainer.flows import AgentEnvLoop
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.task_cursor import TaskCursor
@@ -34,14 +34,14 @@ def test_environments_are_built_from_ids_specs_and_functions(source):
 def test_the_recipe_is_applied_to_plain_text(recipe, wraps):
     env = EnvFactory(HOTPOTQA, {"split": "validation"}, recipe=recipe)()
     assert isinstance(env.observation_space, Messages) == wraps
-    assert len(panel_ids(env)) == len(env.unwrapped.tasks)
+    assert len(panel_of(env)) == len(env.unwrapped.tasks)
     assert env.unwrapped.tasks.split == "validation"
 
 
 def test_turns_can_be_limited():
     assert EnvFactory(HOTPOTQA, max_turns=2)().spec.max_episode_steps == 2
     env = EnvFactory(CueEnv, {"tasks": 3}, max_turns=1)()
-    assert len(panel_ids(env)) == 3
+    assert len(panel_of(env)) == 3
     observation, _ = env.reset(seed=0)
     assert env.step(observation[0]["content"])[3]
 
