@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
 from agent_r1_trainer.critic import CriticModel, load_saved_critic
 from agent_r1_trainer.packing import merge_obstacle
+from agent_r1_trainer.prompts import ChatRenderer, closing_ids
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
 from agent_r1_trainer.steppo_checks import options
@@ -137,18 +139,48 @@ def prompt_limit(policy: nn.Module, config: StepPOConfig) -> int:
     return min(config.max_prompt_length, window - config.max_completion_length)
 
 
-def stop_token_ids(policy: nn.Module, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-    """Tokens that end a reply: the tokenizer's end token and those of the model's generation settings, ascending.
+def stop_token_ids(
+    policy: nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    more: Sequence[int] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[int, ...]:
+    """Tokens that end a reply, ascending.
+
+    They are the tokenizer's end token, those of the model's generation settings, and the one with which the chat
+    template closes an assistant's turn. Base models often declare another end token than the template's; without it a
+    reply would run on into a turn of the user's that the policy invents.
+
+    Args:
+        policy: The model.
+        tokenizer: Of the policy.
+        more: Further ones that were asked for.
+        chat_template_kwargs: Of the chat template.
 
     Raises:
-        ValueError: If there is none: every reply would run to its limit.
+        ValueError: If there is none: every reply would run to its limit. Or one of `more` is no token.
     """
     declared = getattr(getattr(base_causal_lm(policy), "generation_config", None), "eos_token_id", None)
-    ids = set(declared if isinstance(declared, list) else [declared]) | {tokenizer.eos_token_id}
-    known = tuple(sorted(token for token in ids if token is not None))
-    if not known:
-        raise ValueError("neither the tokenizer nor the model's generation_config has an end-of-turn token")
-    return known
+    ids = set(declared if isinstance(declared, list) else [declared]) | {tokenizer.eos_token_id, *more}
+    ids.discard(None)
+    beyond = [token for token in more if not 0 <= token < len(tokenizer)]
+    if beyond:
+        raise ValueError(f"stop_token_ids: {beyond} are no ids of the tokenizer, which has {len(tokenizer)} tokens")
+    closing = closing_ids(ChatRenderer(tokenizer, chat_template_kwargs))
+    if closing and not ids.intersection(closing):
+        logger.warning(
+            "replies also end with %r, with which the chat template closes an assistant's turn: neither the tokenizer "
+            "nor the model's generation_config declares it as an end token",
+            tokenizer.decode(closing[:1]),
+        )
+        ids.add(closing[0])
+    if not ids:
+        raise ValueError(
+            "neither the tokenizer nor the model's generation_config nor the chat template has an end-of-turn token: "
+            "set stop_token_ids"
+        )
+    return tuple(sorted(ids))
 
 
 def _add_adapters(policy: nn.Module, peft_config: Any) -> nn.Module:

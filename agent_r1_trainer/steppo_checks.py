@@ -148,6 +148,9 @@ def _check_sizes(config: StepPOConfig) -> None:
         value = getattr(config, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1 or None, got {value}")
+    ids = config.stop_token_ids
+    if ids is not None and not (isinstance(ids, (list, tuple)) and all(type(token) is int for token in ids)):
+        raise ValueError(f"stop_token_ids must be a list of token ids or None, got {ids!r}")
     if config.rollout_batch_size % config.num_generations:
         raise ValueError(
             f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="

@@ -78,6 +78,14 @@ class StepPOConfig(BaseConfig):
         metadata={"help": "Nucleus sampling. Below 1 the trained ratios are biased; see the importance weights."},
     )
     top_k: int = field(default=0, metadata={"help": "Sample among this many tokens; 0 keeps all."})
+    stop_token_ids: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Ids that end a reply beside the tokenizer's end token, those of the model's generation_config and "
+            "the one with which the chat template closes a turn (vLLM's name and meaning: they add to these). The one "
+            "that was sampled is no part of the text that the environment gets."
+        },
+    )
     generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
     generation_batch_tokens: int = field(
         default=262_144,

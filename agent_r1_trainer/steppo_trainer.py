@@ -29,6 +29,7 @@ from agent_r1_trainer.reporting import ReportingTrainer
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.step_numbers import StepNumbers, only
+from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.task_sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
 from agent_r1_trainer.task_sampler_setup import make_task_sampler
@@ -123,11 +124,19 @@ class StepPOTrainer(ReportingTrainer):
         self.add_callback(self._boundary)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
-            stop_token_ids=stop_token_ids(models.policy, models.tokenizer),
+            stop_token_ids=stop_token_ids(
+                models.policy,
+                models.tokenizer,
+                more=args.stop_token_ids or (),
+                chat_template_kwargs=options(args.chat_template_kwargs),
+            ),
             temperature=args.temperature,
             top_p=args.top_p,
             top_k=args.top_k,
         )
+        for each in (self.flow, self.eval_flow):
+            if each is not None:
+                each.check(self.sampling)
         self.scalers = RewardScalers(args.gamma) if args.scale_rewards else None
         self.critic: SeparateCritic | None = None
         self._models = models

@@ -48,7 +48,9 @@ def play_local(
     params = SamplingParams(
         max_new_tokens=sampling["max_tokens"],
         temperature=sampling["temperature"],
-        stop_token_ids=stop_token_ids(network, tokenizer),
+        stop_token_ids=stop_token_ids(
+            network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs
+        ),
     )
     window = getattr(network.config.get_text_config(), "max_position_embeddings", _WINDOW)
     if window <= params.max_new_tokens:
@@ -63,6 +65,7 @@ def play_local(
     )
     generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0)
     try:
+        loop.check(params)
         for begin in range(0, len(jobs), _CHUNK * concurrency):
             batch = jobs[begin : begin + _CHUNK * concurrency]
             played = loop.run([Assignment(job.task, job.seed) for job in batch], generator, params)

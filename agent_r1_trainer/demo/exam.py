@@ -75,6 +75,7 @@ class Exam:
                 for name, entry in trainer.entries.items()
             }
         flow = make_loop(trainer.args, trainer.model, trainer.processing_class, entries)
+        flow.check(trainer.sampling)
         self._trainer = trainer
         self._evaluator = Evaluator(flow, trainer.accelerator, episodes=exam.episodes, seed=exam.seed)
 

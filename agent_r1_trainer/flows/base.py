@@ -82,6 +82,9 @@ class AgentFlowBase(ABC):
         """The panel of each environment by name, as far as the flow knows more of it than its size."""
         return {}
 
+    def check(self, sampling: SamplingParams) -> None:  # noqa: B027  (optional)
+        """Refuse, before anything is run, what could only fail: see `AgentEnvLoop.check`."""
+
     @abstractmethod
     def run(
         self,

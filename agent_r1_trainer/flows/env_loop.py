@@ -15,7 +15,7 @@ from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
-from agent_r1_trainer.prompts import HistoryThinking, PromptError
+from agent_r1_trainer.prompts import ChatRenderer, HistoryThinking, PromptError, check_replies
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 
 __all__ = ["AgentEnvLoop"]
@@ -87,6 +87,16 @@ class AgentEnvLoop(AgentFlowBase):
         """The limit of each environment's wrappers; see `AgentFlowBase.turn_limits`."""
         return {name: turn_limit(self._sample(name)) for name in self._idle}
 
+    def check(self, sampling: SamplingParams) -> None:
+        """Make sure of each environment that the tokenizer can write the replies which its action format reads.
+
+        Raises:
+            ValueError: It cannot; the message has a reply and what became of it.
+        """
+        renderer = ChatRenderer(self._tokenizer, self._episode_kwargs["chat_template_kwargs"])
+        for name in self._idle:
+            check_replies(self._sample(name), self._tokenizer, sampling.stop_token_ids, renderer)
+
     def run(
         self,
         assignments: Sequence[Assignment],
@@ -113,7 +123,7 @@ class AgentEnvLoop(AgentFlowBase):
             started = time.perf_counter()
             while waiting and len(live) < limit:
                 index, assignment = waiting.popleft()
-                live[index] = self._start(assignment, policy_version)
+                live[index] = self._start(assignment, sampling, policy_version)
                 self._retire(live, done)
             self.times.environment += time.perf_counter() - started
             if not live:
@@ -140,10 +150,17 @@ class AgentEnvLoop(AgentFlowBase):
             while idle:
                 idle.pop().close()
 
-    def _start(self, assignment: Assignment, policy_version: int) -> Episode:
+    def _start(self, assignment: Assignment, sampling: SamplingParams, policy_version: int) -> Episode:
         idle = self._idle[assignment.env]
         env = idle.pop() if idle else self._build(assignment.env)
-        episode = Episode(env, assignment, self._tokenizer, policy_version=policy_version, **self._episode_kwargs)
+        episode = Episode(
+            env,
+            assignment,
+            self._tokenizer,
+            stop_ids=sampling.stop_token_ids,
+            policy_version=policy_version,
+            **self._episode_kwargs,
+        )
         if _guard(episode, episode.reset):
             _guard(episode, episode.open, PromptError)
         return episode

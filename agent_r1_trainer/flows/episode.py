@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -10,7 +11,7 @@ import gymnasium
 from agent_r1_trainer.flows.anchors import AnchorKind, record_observations, state_anchor
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation
-from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder
+from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["Episode"]
@@ -24,6 +25,7 @@ class Episode:
         assignment: What to run.
         tokenizer: Decodes replies.
         max_prompt_length: The episode stops before a prompt longer than this.
+        stop_ids: Ids that end a reply.
         policy_version: Recorded on every step.
         history_thinking: See `PromptBuilder`.
         chat_template_kwargs: For every prompt; those of the environment's reset info are added.
@@ -37,6 +39,7 @@ class Episode:
         tokenizer: Any,
         *,
         max_prompt_length: int,
+        stop_ids: Sequence[int],
         policy_version: int = 0,
         history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
@@ -48,6 +51,7 @@ class Episode:
         self.stop: StopReason | None = None
         self._tokenizer = tokenizer
         self._max_prompt_length = max_prompt_length
+        self._stop_ids = stop_ids
         self._policy_version = policy_version
         self._history_thinking = history_thinking
         self._template_kwargs = dict(chat_template_kwargs or {})
@@ -94,7 +98,7 @@ class Episode:
 
     def step(self, reply: Generation) -> None:
         """Record the reply and pass it on. Anything the environment raises is its failure."""
-        text = self._tokenizer.decode(reply.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = reply_text(self._tokenizer, reply.ids, self._stop_ids)
         step = Step(
             prompt_ids=self.prompt_ids,
             response_ids=reply.ids,

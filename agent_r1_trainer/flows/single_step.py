@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
-from agent_r1_trainer.prompts import PromptBuilder
+from agent_r1_trainer.prompts import PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["SingleStepFlow"]
@@ -93,7 +93,7 @@ class SingleStepFlow(AgentFlowBase):
             for assignment in assignments
         ]
         for row, reply in zip(fitting, replies, strict=True):
-            text = self._tokenizer.decode(reply.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            text = reply_text(self._tokenizer, reply.ids, sampling.stop_token_ids)
             step = Step(
                 prompt_ids=prompts[row],
                 response_ids=reply.ids,

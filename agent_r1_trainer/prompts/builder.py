@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_r1_trainer.prompts.glue import encode_inside, glue_ids, glue_text, turn_end
+from agent_r1_trainer.prompts.glue import glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
 from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
 
@@ -115,10 +115,10 @@ class PromptBuilder:
         if self._prompt_ids is None:
             raise RuntimeError("call first() before reply_ids()")
         text = None if self._messages is None else glue_text(self._renderer, self._messages, ())
-        glue = [] if text is None else encode_inside(self._renderer, text)
+        glue = [] if text is None else self._renderer.encode_inside(text)
         end = turn_end(self._renderer, glue)
         closes = stop_ids[0] if end is None or glue[end] not in stop_ids else glue[end]
-        return [*encode_inside(self._renderer, reply), closes]
+        return [*self._renderer.encode_inside(reply), closes]
 
     def _glue(self, messages: list[Message], reply: str, response_ids: Sequence[int]) -> list[int] | None:
         """Ids after the response where the messages continue the last ones, else None."""

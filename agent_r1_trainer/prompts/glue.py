@@ -11,23 +11,28 @@ from collections.abc import Sequence
 
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError, unused_word
 
-__all__ = ["encode_inside", "glue_ids", "glue_text", "turn_end"]
+__all__ = ["closing_ids", "glue_ids", "glue_text", "turn_end"]
 
 
-def glue_text(renderer: ChatRenderer, before: Sequence[Message], after: Sequence[Message]) -> str | None:
+def glue_text(
+    renderer: ChatRenderer, before: Sequence[Message], after: Sequence[Message], *, generation_prompt: bool = True
+) -> str | None:
     """Text between a reply and the next one: the end of the turn, the new messages, the generation prompt.
 
     Args:
         renderer: The template.
         before: Messages that the reply answered.
         after: Messages that came after the reply.
+        generation_prompt: Whether the next reply is asked for.
 
     Returns:
         The text, or None where the template cannot say: it refuses the marker, drops the reply, or repeats it.
     """
     marker = unused_word([*before, *after])
     try:
-        text = renderer.text([*before, {"role": "assistant", "content": marker}, *after])
+        text = renderer.text(
+            [*before, {"role": "assistant", "content": marker}, *after], generation_prompt=generation_prompt
+        )
     except PromptError:
         return None
     head, found, tail = text.partition(marker)
@@ -44,12 +49,16 @@ def glue_ids(renderer: ChatRenderer, text: str, response_ids: Sequence[int]) -> 
 
     Returns:
         All ids of the glue if the response does not end in the turn-end id (a length stop, another stop id: the turn
-        end then belongs to the prompt); else those after the turn end.
+        end then belongs to the prompt); else those after the turn end, or after as much of it as the response has
+        where the template closes a turn with several ids.
     """
-    ids = encode_inside(renderer, text)
+    ids = renderer.encode_inside(text)
     end = turn_end(renderer, ids)
-    if end is not None and response_ids and response_ids[-1] == ids[end]:
-        return ids[end + 1 :]
+    if end is None:
+        return ids
+    for count in range(_run(renderer, ids[end:]), 0, -1):
+        if list(response_ids[-count:]) == ids[end : end + count]:
+            return ids[end + count :]
     return ids
 
 
@@ -63,11 +72,22 @@ def turn_end(renderer: ChatRenderer, ids: Sequence[int]) -> int | None:
     return None
 
 
-def encode_inside(renderer: ChatRenderer, text: str) -> list[int]:
-    """Encode text as a continuation: some tokenizers put a space before the first word of whatever they encode."""
-    plain = renderer.encode(text)
-    anchor = renderer.encode("a")
-    if not plain or plain[0] in renderer.special_ids or renderer.tokenizer.unk_token_id in anchor:
-        return plain
-    anchored = renderer.encode("a" + text)
-    return anchored[len(anchor) :] if anchored[: len(anchor)] == anchor else plain
+def closing_ids(renderer: ChatRenderer) -> list[int]:
+    """The ids with which the template closes an assistant's turn, one after the other; none where it uses plain text.
+
+    The end of a conversation is asked first: some templates close a last reply with another token than earlier ones
+    (``<|return|>`` and ``<|end|>``, of which a reply may hold the latter). Others close a turn by opening the next.
+    """
+    question, more = ({"role": "user", "content": content} for content in ("Why?", "Go on."))
+    for after in ([], [more]):
+        text = glue_text(renderer, [question], after, generation_prompt=bool(after))
+        ids = [] if text is None else renderer.encode_inside(text)
+        end = turn_end(renderer, ids)
+        if end is not None:
+            return [ids[end]] if after else ids[end : end + _run(renderer, ids[end:])]
+    return []
+
+
+def _run(renderer: ChatRenderer, ids: Sequence[int]) -> int:
+    """How many special ids there are before the first other one."""
+    return next((count for count, token in enumerate(ids) if token not in renderer.special_ids), len(ids))

@@ -95,6 +95,15 @@ class ChatRenderer:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return list(ids)
 
+    def encode_inside(self, text: str) -> list[int]:
+        """Encode text as a continuation: some tokenizers put a space before the first word of whatever they encode."""
+        plain = self.encode(text)
+        anchor = self.encode("a")
+        if not plain or plain[0] in self.special_ids or self.tokenizer.unk_token_id in anchor:
+            return plain
+        anchored = self.encode("a" + text)
+        return anchored[len(anchor) :] if anchored[: len(anchor)] == anchor else plain
+
     def ids(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the messages with the generation prompt: ``apply_chat_template(..., add_generation_prompt=True)``."""
         return self.encode(self.text(messages))
@@ -110,9 +119,11 @@ def unused_word(messages: Sequence[Message]) -> str:
 
 
 def special_ids(tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
-    """Ids of the tokenizer's special tokens: those among which a turn-end id can be."""
+    """Ids of the tokenizer's special tokens and of all that were added: those among which a turn-end id can be.
+
+    Not every chat model declares its turn marks as special.
+    """
     ids = set(tokenizer.all_special_ids)
-    added = getattr(tokenizer, "added_tokens_decoder", {})
-    ids.update(number for number, token in added.items() if getattr(token, "special", False))
+    ids.update(number for number, token in tokenizer.added_tokens_decoder.items() if str(token).strip())
     ids.discard(tokenizer.unk_token_id)
     return frozenset(ids)

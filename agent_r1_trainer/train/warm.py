@@ -71,7 +71,12 @@ class WarmStart:
                 data,
                 self.path,
                 peft_config=adapters(self._settings),
-                context=ContextSettings(args.recipe, args.history_thinking, options(args.chat_template_kwargs)),
+                context=ContextSettings(
+                    args.recipe,
+                    args.history_thinking,
+                    options(args.chat_template_kwargs),
+                    list(args.stop_token_ids or ()),
+                ),
                 limits=Limits(args.max_prompt_length, args.max_completion_length),
                 callbacks=[self._progress],
                 **values,

@@ -103,7 +103,15 @@ def warm_start(
         encoded = encode_demonstrations(
             read_rows(Path(rows)) if isinstance(rows, (str, os.PathLike)) else rows,
             tokenizer,
-            stop_ids=_usual_first(stop_token_ids(policy, tokenizer), tokenizer.eos_token_id),
+            stop_ids=_usual_first(
+                stop_token_ids(
+                    policy,
+                    tokenizer,
+                    more=context.stop_token_ids,
+                    chat_template_kwargs=context.chat_template_kwargs,
+                ),
+                tokenizer.eos_token_id,
+            ),
             context=context,
             limits=replace(limits, sequence=_shorter(args.max_length, _window(policy))),
             merge=merge_obstacle(policy.config, policy) is None and not getattr(peft_config, "lora_dropout", 0.0),

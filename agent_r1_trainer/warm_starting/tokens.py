@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.demos.file import DemoError
-from agent_r1_trainer.prompts import Message, PromptBuilder
+from agent_r1_trainer.prompts import Message, PromptBuilder, reply_text
 from agent_r1_trainer.warm_starting.rows import Row, episodes, restore_identity
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def _problem(
     """Why a reply cannot be trained on, or nothing."""
     if _above(len(ids), limits.completion):
         return "the reply is too long"
-    written = tokenizer.decode(list(ids[:-1]), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    if written != text or set(ids[:-1]) & set(stop_ids):
+    if reply_text(tokenizer, ids, stop_ids) != text or set(ids[:-1]) & set(stop_ids):
         return "the tokenizer cannot write the reply"
     return ""
 

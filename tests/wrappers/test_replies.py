@@ -6,8 +6,10 @@ from agent_r1_wrappers import (
     ParseToolCalls,
     SuccessBonus,
     TruncateHistory,
+    read_reply,
     reply_for,
 )
+from agent_r1_wrappers.replies import sample_commands
 
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.text_envs import RoomsEnv
@@ -26,6 +28,21 @@ def test_an_expert_plays_through_any_stack(form, make):
             *_, terminated, _, info = env.step(reply_for(env, env.unwrapped.expert_action(), "So it is."))
             assert "invalid_action" not in info
     assert terminated and info["success"]
+
+
+@pytest.mark.parametrize(
+    "form", [ParseTags, ParseToolCalls, ParseReAct, lambda env: ParseTags(ParseToolCalls(env)), SuccessBonus]
+)
+def test_replies_are_read_without_a_step_or_an_episode(form):
+    for make, samples in ((DirectoryEnv, ["friend[river]", "city[river]"]), (RoomsEnv, ["look"])):
+        env = AppendHistory(form(make()))
+        found = sample_commands(env)
+        assert found == [] if form is SuccessBonus else set(samples) <= set(found)
+        assert all(read_reply(env, reply_for(env, command, "Hm.")) == command for command in found)
+    env = ParseTags(ParseToolCalls(RoomsEnv()))
+    assert "no <action>" in read_reply(env, "look").reason
+    assert "no <tool_call>" in read_reply(env, "<action>look</action>").reason
+    assert read_reply(RoomsEnv(), "look") == "look"
 
 
 def test_the_thought_goes_into_the_outermost_format():

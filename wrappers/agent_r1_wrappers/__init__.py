@@ -19,7 +19,7 @@ from agent_r1_wrappers.parse_tags import ParseTags
 from agent_r1_wrappers.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.parse_tool_tags import ParseToolTags
 from agent_r1_wrappers.record_trajectory import RecordTrajectory, read_trajectories
-from agent_r1_wrappers.replies import reply_for
+from agent_r1_wrappers.replies import read_reply, reply_for
 from agent_r1_wrappers.rewrite_context import RewriteContext
 from agent_r1_wrappers.success_bonus import SuccessBonus
 from agent_r1_wrappers.success_reward import SuccessReward
@@ -48,6 +48,7 @@ __all__ = [
     "TruncateHistory",
     "WrapObservation",
     "WrapperOrderError",
+    "read_reply",
     "read_trajectories",
     "recipes",
     "reply_for",

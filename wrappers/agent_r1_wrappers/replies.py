@@ -1,7 +1,9 @@
-"""A command as the reply that an env with action formats takes."""
+"""Commands as the replies that an env with action formats takes, and back."""
 
 import gymnasium
 
+from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.tools import Call, format_calls
 from agent_r1_wrappers.action_format import ActionFormat
 from agent_r1_wrappers.order import layers
 
@@ -19,7 +21,38 @@ def reply_for(env: gymnasium.Env, command: str, thought: str = "") -> str:
     Raises:
         ValueError: If a format has no reply for the command.
     """
-    formats = [layer for layer in layers(env) if isinstance(layer, ActionFormat)]
+    formats = _formats(env)
     for place in reversed(formats):
         command = place.format(command, thought if place is formats[0] else "")
     return command
+
+
+def read_reply(env: gymnasium.Env, reply: str) -> str:
+    """Return the command that the action formats of ``env`` read in ``reply``, without a step.
+
+    Where one of them reads none, it is a :class:`~agent_r1_envs.actions.MalformedAction`.
+    """
+    for place in _formats(env):
+        if isinstance(reply, MalformedAction):
+            break
+        reply = place.parse(reply)
+    return reply
+
+
+def sample_commands(env: gymnasium.Env) -> list[str]:
+    """Return commands to try the action formats of ``env`` with, before any episode; none if it has no format.
+
+    They need not be right ones: a call of each tool that takes a single text, or one word for an env without tools.
+    """
+    formats = _formats(env)
+    if not formats:
+        return []
+    tools = formats[-1].env_tools
+    if not tools:
+        return ["look"]
+    return [format_calls([Call(name, {tool.primary: "river"})], tools) for name, tool in tools.items() if tool.primary]
+
+
+def _formats(env: gymnasium.Env) -> list[ActionFormat]:
+    """The action formats from the outside in: the order in which they read a reply."""
+    return [layer for layer in layers(env) if isinstance(layer, ActionFormat)]

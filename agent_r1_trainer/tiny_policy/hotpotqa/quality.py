@@ -68,6 +68,7 @@ def _skills(
 ) -> tuple[list[bool], list[bool]]:
     """Whether the policy completes the expert's searches, and its answers to bridge questions."""
     from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+    from agent_r1_trainer.prompts import reply_text
 
     prompts: list[list[int]] = []
     wanted: list[tuple[str, str]] = []
@@ -91,7 +92,7 @@ def _skills(
     replies = generator.generate(prompts, greedy, [0] * len(prompts))
     right: dict[str, list[bool]] = {"search": [], "answer": []}
     for (name, argument), reply in zip(wanted, replies, strict=True):
-        right[name].append(tokenizer.decode(reply.ids, skip_special_tokens=True) == argument)
+        right[name].append(reply_text(tokenizer, reply.ids, greedy.stop_token_ids) == argument)
     return right["search"], right["answer"]
 
 
