@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,19 @@ __all__ = [
     "BaseConfig",
     "BaseTrainer",
     "RowCache",
+    "Trunk",
     "adapters_disabled",
+    "apply_head",
     "base_causal_lm",
     "cache_argument",
     "class_forward",
     "create_model_from_path",
     "derived_keys",
     "disable_dropout_in_model",
+    "find_trunk",
     "generation_model",
     "mend_model_card",
     "is_peft_model",
-    "logits_postprocess",
     "new_cache",
     "recompute_activations",
     "synchronise_gradients",
@@ -183,29 +186,96 @@ def generation_model(model: nn.Module, accelerator: Any) -> Iterator[nn.Module]:
         yield unwrapped
 
 
-def logits_postprocess(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """What this architecture does to the output of its LM head before the softmax, or None if nothing.
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """The part of a causal language model whose hidden states its head reads.
 
-    Some architectures scale (Cohere, Granite, Falcon-H1) or soft-cap (Gemma 2) the logits inside their own forward.
-    Whoever applies the head alone, as the scoring forward does to skip prompt positions, must do the same.
+    Attributes:
+        name: Its path in the model; a deep copy of the model has its own trunk there.
+        width: Of its hidden states.
     """
-    config = model.config.get_text_config()
-    scale = 1.0
-    for name in ("logit_scale", "output_multiplier", "lm_head_multiplier"):
-        value = getattr(config, name, None)
-        if value is not None:
-            scale = float(value)
-            break
-    else:
-        divisor = getattr(config, "logits_scaling", None)
-        if divisor is not None:
-            scale = float(divisor) if config.model_type == "hyperclovax" else 1.0 / float(divisor)
-    cap = getattr(config, "final_logit_softcapping", None)
-    if scale == 1.0 and cap is None:
-        return None
 
-    def postprocess(logits: torch.Tensor) -> torch.Tensor:
-        logits = logits * scale
-        return cap * torch.tanh(logits / cap) if cap is not None else logits
+    name: str
+    width: int
 
-    return postprocess
+
+class _TrunkOutput(tuple):
+    """Hidden states as any architecture reads them: by name or as the first item. There is nothing else."""
+
+    @property
+    def last_hidden_state(self) -> torch.Tensor:
+        return self[0]
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+@contextmanager
+def _given(trunk: nn.Module, hidden: torch.Tensor) -> Iterator[list[bool]]:
+    """Let a trunk give some hidden states [M, width] instead of computing; the list holds an entry a call."""
+    calls: list[bool] = []
+
+    def forward(*args: Any, **kwargs: Any) -> _TrunkOutput:
+        calls.append(True)
+        return _TrunkOutput((hidden[None],))
+
+    own = vars(trunk).get("forward")
+    vars(trunk)["forward"] = forward
+    try:
+        yield calls
+    finally:
+        if own is None:
+            del vars(trunk)["forward"]
+        else:
+            vars(trunk)["forward"] = own
+
+
+def apply_head(model: PreTrainedModel, trunk: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    """Logits [M, vocabulary] of hidden states [M, width], by the model's own forward behind its trunk.
+
+    What lies between hidden states and logits (a dense layer, a projection, a bias, a scale, a soft cap) differs from
+    one architecture to the next and stands in its forward alone. So that runs, over a trunk that gives the hidden
+    states instead of computing them.
+
+    Args:
+        model: The causal language model, without PEFT's wrapper.
+        trunk: The module that `find_trunk` named.
+        hidden: As the trunk computed them.
+    """
+    ids = torch.zeros(1, len(hidden), dtype=torch.long, device=hidden.device)  # nobody reads them
+    with _given(trunk, hidden):
+        return class_forward(model)(model, input_ids=ids, use_cache=False).logits[0]
+
+
+def find_trunk(model: PreTrainedModel) -> Trunk:
+    """Find the trunk of a causal language model, and the width of its hidden states.
+
+    Usually it is `base_model`. Some architectures call it otherwise, some read a part of it (decoders that were split
+    off an encoder), and some project its hidden states to another width than `hidden_size`.
+
+    Raises:
+        ValueError: There is none: the model cannot be scored token by token.
+    """
+    models = [name for name, child in model.named_children() if isinstance(child, PreTrainedModel)]
+    names = dict.fromkeys([model.base_model_prefix, *models, *(f"{name}.decoder" for name in models)])
+    parts = dict(model.named_modules())
+    head = model.get_output_embeddings()
+    widths = dict.fromkeys(
+        [model.config.get_text_config().hidden_size, *([] if head is None else head.weight.shape[-1:])]
+    )
+    for name in names:
+        read = False
+        for width in widths if name in parts and name else ():
+            hidden = torch.zeros(1, width, dtype=model.dtype, device=model.device)
+            with torch.no_grad(), _given(parts[name], hidden) as calls, suppress(Exception):
+                class_forward(model)(model, input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
+                if calls:
+                    return Trunk(name, width)
+            read = read or bool(calls)
+        if read:  # a head that takes no hidden states outside of autocast, say
+            return Trunk(name, next(iter(widths)))
+    raise ValueError(
+        f"a model of type {model.config.model_type!r} ({type(model).__name__}) cannot be trained: no part of it gives "
+        "the hidden states that its logits are computed from"
+    )

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing import MicroBatch
 from agent_r1_trainer.resuming import keeping_settings
@@ -46,9 +46,10 @@ class CriticModel(nn.Module):
 
     def __init__(self, policy: nn.Module) -> None:
         super().__init__()
-        self.trunk = base_causal_lm(copy.deepcopy(policy)).base_model
-        inner = base_causal_lm(policy)
-        self.head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
+        inner = base_causal_lm(copy.deepcopy(policy))
+        trunk = find_trunk(inner)
+        self.trunk = inner.get_submodule(trunk.name)
+        self.head = ValueHead(trunk.width).to(inner.device)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Values [n] at the positions (rows, columns) of a right-padded batch [B, L]."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from agent_r1_trainer._compat import base_causal_lm, class_forward, logits_postprocess
+from agent_r1_trainer._compat import apply_head, base_causal_lm, class_forward, find_trunk
 from agent_r1_trainer.losses import token_log_probs
 
 __all__ = ["ScoreRequest", "ValueHead", "attach_scoring", "read_values"]
@@ -84,30 +84,30 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
         temperature: Logits are divided by it.
         value_head: Add a `ValueHead` as `value_head` of the causal language model. Without it, one that an earlier run
             left on the model is taken off: nothing would train it, and it would be saved as if it were this run's.
+
+    Raises:
+        ValueError: The model's logits are not computed from hidden states that can be told apart.
     """
     inner = base_causal_lm(model)
+    trunk = find_trunk(inner)
     if value_head:
-        inner.value_head = ValueHead(inner.config.get_text_config().hidden_size).to(inner.device)
+        inner.value_head = ValueHead(trunk.width).to(inner.device)
     elif isinstance(getattr(inner, "value_head", None), ValueHead):
         del inner.value_head
-    postprocess = logits_postprocess(inner)
 
     def forward(self: PreTrainedModel, *args: Any, score: ScoreRequest | None = None, **kwargs: Any) -> Any:
         if score is None:
             return class_forward(self)(self, *args, **kwargs)
 
+        body = self.get_submodule(trunk.name)
+
         def score_tokens(hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-            logits = self.get_output_embeddings()(hidden).float()
-            return token_log_probs(
-                logits if postprocess is None else postprocess(logits),
-                ids,
-                temperature,
-                entropy_gradient=score.get("entropy_gradient", False),
-            )
+            logits = apply_head(self, body, hidden).float()
+            return token_log_probs(logits, ids, temperature, entropy_gradient=score.get("entropy_gradient", False))
 
         # PEFT adds arguments of its own, all None; the trunk gets those that mean something.
         inputs = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
-        hidden = self.base_model(*args, **inputs, use_cache=False).last_hidden_state
+        hidden = body(*args, **inputs, use_cache=False).last_hidden_state
         logprobs, entropies = _in_chunks(score_tokens, hidden[score["rows"], score["columns"] - 1], score["ids"])
         output = {"logprobs": logprobs, "entropies": entropies}
         if "value_rows" in score:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from agent_r1_trainer._compat import RowCache, cache_argument, logits_postprocess, new_cache
+from agent_r1_trainer._compat import RowCache, apply_head, cache_argument, new_cache
 
 __all__ = ["CachedRow", "Context", "PaddedContext", "RowContext"]
 
@@ -102,6 +102,7 @@ class RowContext:
 
     Args:
         model: A causal language model with full attention; see `TransformersGenerator`.
+        trunk: The part of it that computes hidden states.
         prompts: B token lists.
         known: For each prompt what is known of it, a strict prefix, or None.
         room: Most tokens that are read after the prompt.
@@ -111,15 +112,15 @@ class RowContext:
     def __init__(
         self,
         model: PreTrainedModel,
+        trunk: nn.Module,
         prompts: Sequence[list[int]],
         known: Sequence[CachedRow | None],
         room: int,
         pad_id: int,
     ) -> None:
         self._model = model
-        self._trunk = model.base_model
+        self._trunk = trunk
         self._cache_argument = cache_argument(self._trunk)
-        self._postprocess = logits_postprocess(model)
         self._prompts, self._known, self._pad_id = prompts, known, pad_id
         self.cache = RowCache(len(prompts), max(map(len, prompts)) + room)
         self.rows = list(range(len(prompts)))
@@ -212,8 +213,7 @@ class RowContext:
             use_cache=True,
             **{self._cache_argument: self.cache},
         ).last_hidden_state
-        logits = self._model.get_output_embeddings()(hidden[torch.arange(len(ids), device=ids.device), last])
-        return logits if self._postprocess is None else self._postprocess(logits)
+        return apply_head(self._model, self._trunk, hidden[torch.arange(len(ids), device=ids.device), last])
 
 
 def _groups(lengths: Sequence[int]) -> list[list[int]]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
@@ -61,6 +61,7 @@ class TransformersGenerator:
         self.max_rows = max_rows
         self.max_tokens = max_tokens
         self.max_cached_tokens = max_cached_tokens if _rows_stay_valid(self.model) else 0
+        self._trunk = self.model.get_submodule(find_trunk(self.model).name) if self.max_cached_tokens else self.model
         self._cached: list[CachedRow] = []
 
     @torch.no_grad()
@@ -103,7 +104,7 @@ class TransformersGenerator:
         if not self.max_cached_tokens:
             return _decode(PaddedContext(self.model, prompts, self.pad_token_id), len(prompts), sampling, uniforms)
         found = [_longest_prefix(prompt, known) for prompt in prompts]
-        context = RowContext(self.model, prompts, found, sampling.max_new_tokens, self.pad_token_id)
+        context = RowContext(self.model, self._trunk, prompts, found, sampling.max_new_tokens, self.pad_token_id)
         replies = _decode(context, len(prompts), sampling, uniforms)
         places = context.leave()
         rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
