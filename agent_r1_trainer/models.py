@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
 from agent_r1_trainer.critic import CriticModel, load_saved_critic
@@ -23,7 +23,7 @@ from agent_r1_trainer.steppo_checks import options
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["Models", "build_models", "prompt_limit", "stop_token_ids"]
+__all__ = ["Models", "build_models", "check_trainable_weights", "load_model", "prompt_limit", "stop_token_ids"]
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +63,11 @@ def build_models(
         peft_config: Adapters to add. The policy without them is the reference, so that no copy is needed.
 
     Raises:
-        ValueError: PEFT is asked for twice, or of a kind that changes the prompt.
+        ValueError: PEFT is asked for twice, or of a kind that changes the prompt; or a model that cannot be trained.
     """
     if isinstance(model, str):
         name = model
-        policy: nn.Module = create_model_from_path(model, **{"dtype": "float32", **options(config.model_init_kwargs)})
+        policy: nn.Module = load_model(model, options(config.model_init_kwargs))
     else:
         name, policy = str(getattr(model.config, "_name_or_path", "")), model
     if tokenizer is None:
@@ -82,6 +82,7 @@ def build_models(
     for adapter in getattr(policy, "peft_config", {}).values():
         if getattr(adapter, "is_prompt_learning", False):
             raise ValueError("PEFT methods that learn a prompt are not supported: prompts are exact token ids")
+    check_trainable_weights(policy)
     disable_dropout(policy)
 
     needs_values = config.uses_critic
@@ -110,6 +111,44 @@ def build_models(
         critic=critic,
         reference=Reference(policy, frozen) if config.beta else None,
         merge=config.merge_steps and obstacle is None,
+    )
+
+
+def load_model(name: str, init: Mapping[str, Any]) -> PreTrainedModel:
+    """Load a causal language model, in float32 unless `init` says otherwise.
+
+    Args:
+        name: Name or path.
+        init: Arguments of `from_pretrained`. `torch_dtype`, the older name of `dtype`, is obeyed too.
+    """
+    given = dict(init)
+    older = given.pop("torch_dtype", "float32")
+    return create_model_from_path(name, **{"dtype": older, **given})
+
+
+def check_trainable_weights(model: nn.Module) -> None:
+    """Refuse trainable weights of 16 bits: a step of a usual learning rate is smaller than what they can tell apart.
+
+    A bfloat16 number has 8 significant bits, so that 1 + 1e-6 is 1. At a learning rate of 1e-6 most weights would never
+    move, without a word. Frozen ones may have any type.
+
+    Args:
+        model: With adapters, if there are any.
+
+    Raises:
+        ValueError: Which weights they are, and what to do.
+    """
+    trainable = {name: parameter.dtype for name, parameter in model.named_parameters() if parameter.requires_grad}
+    small = {name: dtype for name, dtype in trainable.items() if dtype.is_floating_point and dtype.itemsize < 4}
+    if not small:
+        return
+    names = ", ".join(list(small)[:3]) + (", ..." if len(small) > 3 else "")
+    types = " and ".join(sorted({str(dtype).removeprefix("torch.") for dtype in small.values()}))
+    raise ValueError(
+        f"{len(small)} of the model's {len(trainable)} trainable parameters are {types} ({names}), which rounds most "
+        "updates away. Train float32 weights: leave the dtype out of model_init_kwargs, or call .float() on a model or "
+        "an adapter of your own; bf16=True still computes in bfloat16. Or train adapters of float32 on the frozen "
+        "weights (peft_config, in a recipe `peft`)"
     )
 
 

@@ -17,12 +17,12 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from agent_r1_trainer._compat import create_model_from_path, is_peft_model
+from agent_r1_trainer._compat import is_peft_model
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.demos.file import read_rows
-from agent_r1_trainer.models import stop_token_ids
+from agent_r1_trainer.models import check_trainable_weights, load_model, stop_token_ids
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.warm_starting.claim import claim_folder, digest
 from agent_r1_trainer.warm_starting.settings import check_names, make_sft_config
@@ -98,8 +98,10 @@ def warm_start(
         policy: Any = model
         if isinstance(model, str):
             tokenizer = tokenizer or AutoTokenizer.from_pretrained(model)
-            policy = create_model_from_path(model, **{"dtype": "float32", **init})
+            policy = load_model(model, init)
         assert tokenizer is not None  # as was checked
+        if peft_config is None:
+            check_trainable_weights(policy)
         encoded = encode_demonstrations(
             read_rows(Path(rows)) if isinstance(rows, (str, os.PathLike)) else rows,
             tokenizer,
