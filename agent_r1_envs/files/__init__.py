@@ -9,18 +9,21 @@ agent_r1_envs.errors.DataError: questions.json, row 3, field question: expected 
 """
 
 from agent_r1_envs.files.fields import Row, check_strings, found
-from agent_r1_envs.files.json_list import ListReader
+from agent_r1_envs.files.json_list import ListReader, ObjectReader
 from agent_r1_envs.files.paths import cache_folder, expand, resolve, sha256
-from agent_r1_envs.files.rows import json_list, read_rows
+from agent_r1_envs.files.rows import json_list, json_object, open_unpacked, read_rows
 
 __all__ = [
     "ListReader",
+    "ObjectReader",
     "Row",
     "cache_folder",
     "check_strings",
     "expand",
     "found",
     "json_list",
+    "json_object",
+    "open_unpacked",
     "read_rows",
     "resolve",
     "sha256",

@@ -1,5 +1,6 @@
 """Reading a row of a data file field by field, with errors that say where and what."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,15 @@ class Row:
         """Return a string, empty if the field is absent or null."""
         return "" if self.values.get(field) is None else self.text(field, blank=True)
 
+    def identity(self, field: str) -> str:
+        """Return an id, which some files have as a number, as a string."""
+        value = self.get(field, "an id")
+        if isinstance(value, float) and value.is_integer():  # what a column of numbers with a gap holds
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+            self.fail(field, "an id (string or integer)", value)
+        return str(value)
+
     def integer(self, field: str) -> int:
         """Return an integer of at least 0."""
         value = self.get(field, "an integer")
@@ -91,6 +101,16 @@ class Row:
     def strings(self, field: str) -> list[str]:
         """Return a list of strings."""
         return check_strings(self, field, self.items(field, "strings"))
+
+    def decoded(self, field: str, expected: str) -> Any:
+        """Return a field that may be JSON in a string, as in tables whose columns cannot hold lists of mixed types."""
+        value = self.get(field, expected)
+        if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+            try:
+                return json.loads(value)
+            except (ValueError, RecursionError) as error:
+                self.complain(field, f"expected JSON, found bad JSON: {error}")
+        return value
 
     def nested(self, field: str, value: Any) -> "Row":
         """Return the row of an object that lies inside this one at ``field``."""

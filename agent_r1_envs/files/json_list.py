@@ -1,4 +1,4 @@
-"""Decodes a JSON list element by element, so that a file of a gigabyte is never held whole."""
+"""Decodes a JSON list or object element by element, so that a file of a gigabyte is never held whole."""
 
 import json
 from collections.abc import Iterator
@@ -9,43 +9,17 @@ from agent_r1_envs.errors import DataError
 
 _CHUNK: Final = 1 << 20
 _SPACE: Final = " \t\r\n"
-_ENDS: Final = ("", ",", "]")
 
 
-class ListReader:
-    """Iterates over the elements of the JSON list that a text file holds.
-
-    Args:
-        path: What errors call the file.
-        file: The open file, at its beginning.
-        chunk: How many characters to read at a time.
-    """
+class _Reader:
+    """What both readers share: a window on the text, and decoding what stands at its beginning."""
 
     def __init__(self, path: Path, file: TextIO, chunk: int = _CHUNK) -> None:
         self._path, self._file, self._chunk = path, file, chunk
         self._text, self._place = "", 0
         self._decoder = json.JSONDecoder()
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the elements.
-
-        Raises:
-            DataError: The file is no JSON list; the message names the row.
-        """
-        self._expect("[", "at the beginning")
-        number = 0
-        if self._sign() == "]":
-            self._place += 1
-        else:
-            while True:
-                yield self._element(number)
-                if self._expect(",]", f"after row {number}") == "]":
-                    break
-                number += 1
-        if self._sign():
-            raise DataError(f"{self._path}, after row {number}: expected the end of the file, found {self._sign()!r}")
-
-    def _element(self, number: int) -> Any:
+    def _element(self, where: str, ends: str, what: str = "a JSON object") -> Any:
         self._sign()
         while True:
             try:
@@ -53,11 +27,10 @@ class ListReader:
             except (ValueError, RecursionError) as error:
                 if self._more():  # the element may only be cut off by the end of the chunk
                     continue
-                raise DataError(
-                    f"{self._path}, row {number}: expected a JSON object, found bad JSON: {error}"
-                ) from None
+                raise DataError(f"{self._path}, {where}: expected {what}, found bad JSON: {error}") from None
             # A number may go on in the next chunk; what ends an element is a sign of the list.
-            if self._text[end : end + 1].strip(_SPACE) in _ENDS and end < len(self._text) or not self._more():
+            following = self._text[end : end + 1]
+            if following and following in _SPACE + ends or not self._more():
                 self._place = end
                 return value
 
@@ -84,3 +57,61 @@ class ListReader:
         chunk = self._file.read(max(self._chunk, len(self._text) - self._place))
         self._text, self._place = self._text[self._place :] + chunk, 0
         return bool(chunk)
+
+    def _finish(self, where: str) -> None:
+        if self._sign():
+            raise DataError(f"{self._path}, {where}: expected the end of the file, found {self._sign()!r}")
+
+
+class ListReader(_Reader):
+    """Iterates over the elements of the JSON list that a text file holds.
+
+    Args:
+        path: What errors call the file.
+        file: The open file, at its beginning.
+        chunk: How many characters to read at a time.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the elements.
+
+        Raises:
+            DataError: The file is no JSON list; the message names the row.
+        """
+        self._expect("[", "at the beginning")
+        number = 0
+        if self._sign() == "]":
+            self._place += 1
+        else:
+            while True:
+                yield self._element(f"row {number}", ",]")
+                if self._expect(",]", f"after row {number}") == "]":
+                    break
+                number += 1
+        self._finish(f"after row {number}")
+
+
+class ObjectReader(_Reader):
+    """Iterates over the names and values of the JSON object that a text file holds; arguments as for a list."""
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield the pairs.
+
+        Raises:
+            DataError: The file is no JSON object; the message names the pair.
+        """
+        self._expect("{", "at the beginning")
+        number = 0
+        if self._sign() == "}":
+            self._place += 1
+        else:
+            while True:
+                if self._sign() != '"':
+                    self._expect('"', f"row {number}")
+                name = self._element(f"row {number}", ":", "a name")
+                self._expect(":", f"row {number}, after {name[:60]!r}")
+                yield name, self._element(f"row {number}, {name[:60]!r}", ",}", "JSON")
+                if self._expect(",}", f"after row {number}") == "}":
+                    break
+                number += 1
+        self._finish(f"after row {number}")

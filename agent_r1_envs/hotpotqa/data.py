@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent_r1_envs.retrieval import Passage
 
-Dataset = Literal["synthetic", "hotpotqa", "2wikimultihopqa", "musique", "agent-r1"]
+Dataset = Literal["synthetic", "hotpotqa", "2wikimultihopqa", "musique", "flashrag", "search-r1", "agent-r1"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,22 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import read_rows, resolve
-from agent_r1_envs.hotpotqa.data import Question
+from agent_r1_envs.files import Row, check_strings, json_object, read_rows, resolve
+from agent_r1_envs.hotpotqa.data import Paragraph, Question
 from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, Format, detect
 from agent_r1_envs.hotpotqa.two_wiki import ALIASES_FILE, read_aliases
 from agent_r1_envs.retrieval import Passage
 from agent_r1_envs.retrieval.contents import parse_contents
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import is_unicode
+
+# The fields of a corpus' rows, by which these are told from a corpus that is one object by title.
+_FIELDS: Final = ("id", "_id", "docid", "idx", "index", "title", "text", "contents", "sentences", "url", "mentions")
 
 # What the files of a split are called, first match wins; shards of a parquet file are read in the order of their names.
 _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
@@ -25,6 +29,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
         "train.jsonl",
         "train.parquet",
         "train-*.parquet",
+        "train_*processed.parquet",
     ),
     "validation": (
         "hotpot_dev_distractor_v1.json",
@@ -37,6 +42,7 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
         "validation.jsonl",
         "validation.parquet",
         "validation-*.parquet",
+        "validation_*processed.parquet",
     ),
     "test": ("test.json", "test.jsonl", "test.parquet", "test-*.parquet"),
 }
@@ -78,6 +84,8 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
             question = read(row)
             if question is None:
                 continue
+            if not question.id:  # the file names no row, so its place in the panel does
+                question = replace(question, id=f"row-{len(questions):06d}")
             if names and isinstance(entity := row.values.get("answer_id"), str):
                 answers = dict.fromkeys((*question.answers, *names.get(entity, ())))
                 question = replace(question, answers=tuple(answers))
@@ -95,27 +103,50 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
 
 
 def iter_corpus(path: str | Path) -> Iterator[Passage]:
-    """Yield the passages of a corpus: JSON lines or a JSON list of ``{"title": .., "text": ..}``, or parquet of these.
+    """Yield the passages of a corpus.
 
-    A row may have an ``id`` (string or integer); otherwise its position is its id. ``contents`` as in Search-R1's
-    corpora, a quoted title, a line break and a text, is understood too.
+    JSON lines, a JSON list or parquet of ``{"title": .., "text": ..}``; of ``{"title": .., "sentences": [..]}``, as
+    2Wiki's paragraphs; or of ``{"contents": ..}``, as in Search-R1's corpora, a quoted title, a line break and a text.
+    A row may have an ``id`` (string or integer); otherwise its position is its id. Or, as HippoRAG's, one JSON object
+    of a list of sentences, or a text, by title.
 
     Raises:
         DataError: As for :func:`load_questions`; also when there is no passage.
     """
     file = resolve(path)
     empty = True
-    for position, row in enumerate(read_rows(file)):
+    for passage in _by_title(file) if _is_by_title(file) else map(_passage, count(), read_rows(file)):
         empty = False
-        identity = row.values.get("id")
-        id = str(identity) if isinstance(identity, str | int) else str(position)
-        if "contents" in row.values and "text" not in row.values:
-            title, text = parse_contents(row.text("contents"))
-        else:
-            title, text = row.text("title", blank=True), row.text("text", blank=True)
-        yield Passage(id, title, text)
+        yield passage
     if empty:
         raise DataError(f"{file}: expected passages, found none")
+
+
+def _passage(position: int, row: Row) -> Passage:
+    identity = row.values.get("id")
+    id = str(identity) if isinstance(identity, str | int) else str(position)
+    if "contents" in row.values and "text" not in row.values:
+        return Passage(id, *parse_contents(row.text("contents")))
+    title = row.text("title", blank=True)
+    if "sentences" in row.values and "text" not in row.values:
+        return Paragraph(title, tuple(row.strings("sentences"))).passage(id)
+    return Passage(id, title, row.text("text", blank=True))
+
+
+def _is_by_title(file: Path) -> bool:
+    """Tell whether a file is one object by title: its first name is then no field of a row."""
+    try:
+        name, value = next(json_object(file), ("", None))
+    except DataError:
+        return False  # whatever it is, the reader of rows will say
+    return isinstance(value, list | str) and name not in _FIELDS
+
+
+def _by_title(file: Path) -> Iterator[Passage]:
+    for position, (title, value) in enumerate(json_object(file)):
+        text = value if isinstance(value, str) else None
+        sentences = [text] if text is not None else check_strings(Row(file, position, {}), repr(title[:60]), value)
+        yield Paragraph(title, tuple(sentences)).passage(str(position))
 
 
 def _files(path: Path, split: str) -> list[Path]:

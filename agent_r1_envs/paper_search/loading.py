@@ -59,6 +59,8 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
                 inside[own.id] = own.date
             if query is None:
                 continue
+            if not query.id:  # the file names no row, so its place in the panel does
+                query = replace(query, id=f"row-{len(queries):06d}")
             for text in (query.id, query.question, *query.answers, *query.titles):
                 if not is_unicode(text):
                     row.fail("question or answer", "valid Unicode", text)

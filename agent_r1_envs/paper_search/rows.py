@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
 
 from agent_r1_envs.files import Row
+from agent_r1_envs.files.verl import verl_extra, verl_id, verl_question
 from agent_r1_envs.paper_search.data import Paper, PaperQuery, PaperRecord
 from agent_r1_envs.paper_search.identity import arxiv_month, date_digits, paper_key
 
@@ -48,7 +49,7 @@ def autoscholar(row: Row) -> PaperQuery:
     if not distinct:
         row.fail("answer_arxiv_id", "at least one id", keys)
     return PaperQuery(
-        id=row.text("qid"),
+        id=row.identity("qid"),
         question=row.text("question"),
         answers=tuple(distinct),
         titles=tuple(answers[key] for key in distinct),
@@ -115,15 +116,11 @@ def spar_answers(row: Row) -> list[PaperRecord]:
 
 
 def agent_r1(row: Row) -> PaperQuery:
-    """Read a row of Agent-R1's parquet files, which have a prompt and no answers."""
-    messages = row.items("prompt", "chat messages")
-    asked = [i for i, message in enumerate(messages) if isinstance(message, Mapping) and message.get("role") == "user"]
-    if not asked:
-        row.complain("prompt", "expected a message of the user, found none")
-    extra = row.nested("extra_info", row.get("extra_info", "an object"))
-    number = extra.integer("index")
-    question = row.nested(f"prompt[{asked[-1]}]", messages[asked[-1]]).text("content")
-    return PaperQuery(f"agent-r1-{number:06d}", question, (), dataset="agent-r1")
+    """Read a row of a table for verl, such as Agent-R1's, which has a prompt and no answers."""
+    extra = verl_extra(row)
+    index = extra.identity("index") if extra.values.get("index") is not None else ""
+    name = f"agent-r1-{int(index):06d}" if index.isdecimal() else verl_id(row)
+    return PaperQuery(name, verl_question(row), (), dataset="agent-r1")
 
 
 READERS: Final[dict[Format, Callable[[Row], PaperQuery | None]]] = {

@@ -64,6 +64,12 @@ def test_formats(tmp_path: Path) -> None:
     assert task.answers == ("abc", "title:no id") and task.titles == ("Sieves", "No  Id")
     [task] = load_queries(write(tmp_path / "g.jsonl", AGENT))
     assert (task.id, task.question, task.answers) == ("agent-r1-000004", "papers on sand", ())
+    rows = [
+        {**AGENT, "extra_info": {"index": "4"}},
+        {**AGENT, "extra_info": None},
+        {"prompt": AGENT["prompt"], "reward_model": {}},
+    ]
+    assert load_queries(write(tmp_path / "h.jsonl", *rows)).ids == ("agent-r1-000004", "row-000001", "row-000002")
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -120,7 +126,10 @@ def test_spar_brings_its_papers() -> None:
         ({**LIT, "corpusids": [None]}, "corpusids: expected the id of a paper, found null"),
         ({**SPAR, "source_meta": {"answers": []}}, "answers: expected at least one paper"),
         ({**AGENT, "prompt": [{"role": "system", "content": "x"}]}, "expected a message of the user"),
-        ({**AGENT, "extra_info": {}}, "extra_info.index"),
+        (
+            {**AGENT, "extra_info": {"index": [4]}},
+            r"extra_info.index: expected an id \(string or integer\), found a list",
+        ),
         ({"x": 1}, "expected a row of autoscholar, deepscholar"),
         ("{", "bad JSON"),
     ],
