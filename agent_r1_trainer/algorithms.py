@@ -13,9 +13,10 @@ batch size, learning rates, the weight `beta` of the KL) is left alone, so that 
 
 Sources, by the arXiv numbers in the table:
 
-* StepPO and its baselines (2604.18401): the training scripts of the authors' repository. Every one of them, critic or
+* StepPO, published as CAPO since the paper's fifth version, and its baselines (2604.18401): the training scripts of
+  the authors' repository. They run GSPO's ratio; the one of CAPO's text is not in them. Every one of them, critic or
   not, averages over steps (`loss_aggregation="step_mean"`); the shipped recipes of the tasks say so where an
-  algorithm by itself does otherwise.
+  algorithm by itself does otherwise, and take their clip and gamma.
 * PPO (1707.06347): the clip of 0.2, and GAE over the tokens that the model wrote.
 * GRPO (2402.03300): the mean over outputs of the mean over their tokens. The output of an agent is what it wrote in its
   trajectory: `trajectory_mean`. Runs under this name differ in just that; `docs/algorithms.md` lists them. Dr. GRPO

@@ -39,7 +39,7 @@ __all__ = ["StepPOTrainer"]
 
 
 class StepPOTrainer(ReportingTrainer):
-    """Trains a language-model agent with step-level PPO (StepPO, arXiv 2604.18401).
+    """Trains a language-model agent with step-level PPO (StepPO, published as CAPO, arXiv 2604.18401).
 
     A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read
     at the last prompt token. Step GAE gives every turn its advantage; a fixed number of clipped updates follows.
@@ -71,10 +71,10 @@ class StepPOTrainer(ReportingTrainer):
         ValueError: A setting that cannot work, with what to do instead.
     """
 
-    _tag_names = ["trl", "steppo", "agent-r1"]
-    _name = "StepPO"
+    _tag_names = ["trl", "steppo", "capo", "agent-r1"]
+    _name = "StepPO (published as CAPO)"
     _paper = {
-        "title": "StepPO: Step-Aligned Policy Optimization for Agentic Reinforcement Learning",
+        "title": "CAPO: Critic-Guided Action-Aligned Policy Optimization for Advancing LLM Agent Capabilities",
         "id": "2604.18401",
     }
     loss_is_scaled_for_ga = True

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation over the steps of an agent (StepPO, arXiv 2604.18401)."""
+"""Generalised advantage estimation over the steps of an agent (StepPO, published as CAPO, 2604.18401)."""
 
 from agent_r1_trainer.credit.arrays import Floats
 from agent_r1_trainer.credit.batch import Credit, CreditBatch

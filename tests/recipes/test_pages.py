@@ -36,6 +36,17 @@ def test_the_table_of_algorithms_is_the_table_of_the_code():
         ]
 
 
+def test_only_the_recipes_for_models_take_the_clip_of_the_published_runs():
+    own = {"epsilon": 0.2, "epsilon_high": None, "gamma": None}
+    small = {"epsilon": 3e-4, "epsilon_high": 4e-4, "gamma": 1.0}
+    expected = {"demo": own, "hotpotqa_steppo_cpu": own, "household_cpu": own, "alfworld_steppo_cpu": own}
+    expected |= {"webshop_steppo_cpu": small, "paper_search_steppo_cpu": small}
+    for name, settings in expected.items():
+        recipe = load_recipe(find_recipe(name))
+        assert {key: recipe.get(key) for key in settings} == settings
+    assert load_recipe(find_recipe("alfworld_warm_start"))["epsilon"] == 3e-4
+
+
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_on_the_page(name):
     assert f"`{name}`" in (DOCS / "recipes.md").read_text(encoding="utf-8")
@@ -50,10 +61,13 @@ def test_the_figures_of_the_page_are_those_of_the_recipes():
         assert table["environment"][task] == f"`{base['env']}`"
         assert table["episodes of a rollout"][task] == str(base["rollout_batch_size"])
         assert table["`num_minibatches`"][task] == str(base["num_minibatches"])
-        assert table["gamma (GiGPO: 0.95)"][task] == f"{steppo.get('gamma', 1):g}"
-        high = steppo["epsilon_high"]
-        assert table["clip of StepPO"][task] == ("0.2" if high is None else "3e-4 / 4e-4")
-        assert (steppo["epsilon"], high) == ((0.2, None) if high is None else (3e-4, 4e-4))
+        assert table["gamma of StepPO"][task] == f"{steppo['gamma']:g}" == "0.99"
+        others = {
+            load_recipe(find_recipe(f"{task}_{name}")).get("gamma", 1.0) for name in ("token_ppo", "reinforce_pp")
+        }
+        assert {float(table["gamma of the others (GiGPO: 0.95)"][task])} == others
+        assert table["clip of StepPO"][task] == "3e-4"
+        assert (steppo["epsilon"], steppo.get("epsilon_high")) == (3e-4, None)
         beta = "RLOO, REINFORCE++, GiGPO: 0.001" if "beta" not in base else f"{base['beta']:g}"
         assert table["KL (`beta`)"][task] == beta
         for algorithm in ("rloo", "reinforce_pp", "gigpo"):
