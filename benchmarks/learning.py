@@ -108,6 +108,7 @@ def read(run: Run) -> RunResult:
         wall=cost["wall"],
         cpu=cost["cpu"],
         turns=[row["turns/mean"] for row in rows if "turns/mean" in row][-1],
+        tasks=len(report["exam"][0]["tasks"]),
     )
 
 

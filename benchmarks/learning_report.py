@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_r1_trainer.bench.intervals import share_estimate
+
 NAMES = {"steppo": "StepPO", "grpo": "GRPO", "rloo": "RLOO", "token_ppo": "token PPO"}
 BEGIN, END = "<!-- begin: benchmarks/learning.py -->", "<!-- end: benchmarks/learning.py -->"
 # 97.5th percentile of Student's t by degrees of freedom.
@@ -16,7 +18,10 @@ _T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run; `before` and `after` are held-out success, sampled and greedy, `curve` pairs of episodes and success."""
+    """One run; `before` and `after` are held-out success, sampled and greedy, `curve` pairs of episodes and success.
+
+    `tasks` counts the held-out tasks.
+    """
 
     task: str
     algorithm: str
@@ -29,6 +34,7 @@ class RunResult:
     wall: float
     cpu: float
     turns: float
+    tasks: int
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,8 +49,14 @@ class Row:
     runs: list[RunResult]
 
     def interval(self, values: Sequence[float]) -> str:
-        """Mean over seeds with Student's 95 % interval: with five seeds a bootstrap would be too narrow."""
+        """Mean over seeds with Student's 95 % interval: with five seeds a bootstrap would be too narrow.
+
+        Where all seeds solved every task, or none, they do not vary: then it is the interval of one exam's tasks.
+        """
         mean = statistics.mean(values)
+        if set(values) in ({0.0}, {1.0}):
+            exam = share_estimate([mean] * self.runs[0].tasks)
+            return f"{mean:.3f} [{exam.low:.3f}, {exam.high:.3f}]"
         if len(values) < 2:
             return f"{mean:.3f}"
         half = _T.get(len(values) - 1, 1.96) * statistics.stdev(values) / math.sqrt(len(values))

@@ -119,8 +119,9 @@ def show(summary: Summary, run: BenchRun) -> None:
         table.add_column(heading, justify="left" if not heading else "right")
     for name in ("score", "success", "reward", "turns", "invalid_rate"):
         figure = getattr(summary, name)
-        label = name.replace("_", " ")
-        table.add_row(label, f"{figure.value:.3f}", f"{figure.low:.3f} .. {figure.high:.3f}")
+        # A bootstrap of what is the same in all episodes has no width, and is no interval.
+        interval = f"{figure.low:.3f} .. {figure.high:.3f}" if figure.low < figure.high else "no spread"
+        table.add_row(name.replace("_", " "), f"{figure.value:.3f}", interval)
     console = Console(highlight=False)
     title = f"{settings.agent} on {settings.env}, {run.split}, {summary.episodes} episodes"
     console.print(title, markup=False, soft_wrap=True)

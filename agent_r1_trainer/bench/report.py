@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates
+from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates, share_estimate
 from agent_r1_trainer.bench.records import EpisodeRecord
 
 __all__ = ["Summary", "summarize", "write_summary"]
@@ -49,12 +49,17 @@ def summarize(records: Sequence[EpisodeRecord]) -> Summary:
     Raises:
         ValueError: There is no record.
     """
-    over = [[r.score, r.success, r.reward, r.turns, r.invalid] for r in records]
-    under = [[1, 1, 1, 1, r.turns] for r in records]
-    score, success, reward, turns, invalid_rate = ratio_estimates(over, under)
-    stops = dict(Counter(r.stop for r in records).most_common())
-    failed = sum(r.failed for r in records)
-    return Summary(len(records), failed, stops, score, success, reward, turns, invalid_rate)
+    reward, turns = ratio_estimates([[r.reward, r.turns] for r in records], [[1, 1]] * len(records))
+    return Summary(
+        episodes=len(records),
+        failed=sum(r.failed for r in records),
+        stops=dict(Counter(r.stop for r in records).most_common()),
+        score=share_estimate([r.score for r in records]),
+        success=share_estimate([r.success for r in records]),
+        reward=reward,
+        turns=turns,
+        invalid_rate=share_estimate([r.invalid for r in records], [r.turns for r in records]),
+    )
 
 
 def write_summary(summary: Summary, path: Path) -> None:

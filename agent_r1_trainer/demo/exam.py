@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates
+from agent_r1_trainer.bench.intervals import Estimate, paired_difference, share_estimate
 
 if TYPE_CHECKING:
     from agent_r1_trainer.mixture import MixtureEntry
@@ -119,7 +119,7 @@ def summarize_exam(
 ) -> ExamResult:
     """Make the result of one environment's rows of (task id, success, turns, invalid actions)."""
     tasks, successes, turns, invalid = zip(*rows, strict=True)
-    success = ratio_estimates([[value] for value in successes], [[1]] * len(rows))[0]
+    success = share_estimate(successes)
     total = sum(turns)
     return ExamResult(
         policy, temperature, tasks, successes, success, total / len(rows), sum(invalid) / max(total, 1), env
@@ -127,15 +127,15 @@ def summarize_exam(
 
 
 def gain(before: ExamResult, after: ExamResult) -> Estimate:
-    """Difference of success, in points, with the interval of the paired differences.
+    """Difference of success, in points, with the interval of a paired difference.
 
     Raises:
         ValueError: The tasks differ.
     """
     if before.tasks != after.tasks:
         raise ValueError("a gain needs the same tasks before and after")
-    differences = [[100.0 * (b - a)] for a, b in zip(before.successes, after.successes, strict=True)]
-    return ratio_estimates(differences, [[1]] * len(differences))[0]
+    difference = paired_difference(before.successes, after.successes)
+    return Estimate(100 * difference.value, 100 * difference.low, 100 * difference.high)
 
 
 def _held_out(entry: MixtureEntry) -> Mapping[str, Any]:

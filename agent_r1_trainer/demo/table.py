@@ -13,7 +13,7 @@ __all__ = ["exam_table", "temperature_name"]
 
 
 def exam_table(results: Sequence[ExamResult], title: str, before: str = "untrained") -> Table:
-    """Make the table, one row a temperature; in brackets 95 % bootstrap intervals over the tasks, paired for the gain.
+    """Make the table, one row a temperature; in brackets 95 % intervals over the tasks, paired for the gain.
 
     It fits into 80 columns.
 

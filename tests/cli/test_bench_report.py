@@ -1,10 +1,13 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from agent_r1_trainer.bench.intervals import ratio_estimates
+from agent_r1_trainer.bench.command import show
+from agent_r1_trainer.bench.intervals import paired_difference, ratio_estimates, share_estimate
 from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.report import summarize, write_summary
 
@@ -14,12 +17,62 @@ def record(episode: int, success: bool, turns: int, invalid: int, error: str = "
 
 
 def test_interval_of_a_proportion_is_near_the_normal_one() -> None:
-    solved = np.array([1.0] * 120 + [0.0] * 280)[:, None]
-    (estimate,) = ratio_estimates(solved, np.ones_like(solved))
+    estimate = share_estimate([1.0] * 120 + [0.0] * 280)
     half = 1.96 * np.sqrt(0.3 * 0.7 / 400)
     assert estimate.value == pytest.approx(0.3)
     assert estimate.low == pytest.approx(0.3 - half, abs=0.006)
     assert estimate.high == pytest.approx(0.3 + half, abs=0.006)
+
+
+@pytest.mark.parametrize("episodes", [1, 10, 300])
+def test_no_success_and_nothing_but_success_are_no_certainty(episodes: int) -> None:
+    """A bootstrap of equal episodes said 0 to 0, and 1 to 1."""
+    summary = summarize([record(i, False, 3, 0) for i in range(episodes)])
+    high = 3.8414588 / (episodes + 3.8414588)
+    for figure in (summary.score, summary.success, summary.invalid_rate):
+        assert (figure.value, figure.low) == (0.0, 0.0) and figure.high == pytest.approx(high, rel=1e-6)
+    summary = summarize([record(i, True, 3, 3) for i in range(episodes)])
+    for figure in (summary.score, summary.success, summary.invalid_rate):
+        assert (figure.value, figure.high) == (1.0, 1.0) and figure.low == pytest.approx(1 - high, rel=1e-6)
+
+
+def test_wilsons_interval_by_hand() -> None:
+    # 3 of 10: (0.3 + z^2/20 +- z sqrt(0.021 + z^2/400)) / (1 + z^2/10)
+    estimate = share_estimate([1, 1, 1, 0, 0, 0, 0, 0, 0, 0])
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.3, 0.107789, 0.603222), abs=1e-5)
+
+
+def test_scores_between_0_and_1_are_bootstrapped_and_empty_episodes_say_nothing() -> None:
+    scores = [0.25, 0.5, 1.0, 0.0] * 20
+    (bootstrap,) = ratio_estimates(np.array(scores)[:, None], np.ones((80, 1)))
+    assert share_estimate(scores) == bootstrap
+    assert share_estimate([0, 0, 0], [2, 0, 3]) == share_estimate([0, 0])
+    nothing = share_estimate([0, 0], [0, 0])
+    assert (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 1.0)
+
+
+def test_paired_differences_cover_the_truth_at_the_ends_too() -> None:
+    rng = np.random.default_rng(7)
+    for before, after in ((0.5, 0.7), (0.02, 0.02), (0.01, 0.99), (0.95, 0.99)):
+        covered = 0
+        for _ in range(400):
+            luck = rng.random(60)  # shared by half of the tasks, so that pairs are alike
+            first, second = luck < before, np.where(rng.random(60) < 0.5, luck, rng.random(60)) < after
+            estimate = paired_difference(first.astype(int).tolist(), second.astype(int).tolist())
+            assert -1.0 <= estimate.low < estimate.high <= 1.0
+            covered += estimate.low <= after - before <= estimate.high
+        assert covered >= 370
+    with pytest.raises(ValueError, match="pairs"):
+        paired_difference([1], [])
+
+
+def test_a_figure_without_spread_is_printed_without_an_interval(tmp_path: Path, capsys: Any) -> None:
+    run = SimpleNamespace(
+        settings=SimpleNamespace(agent="a", env="e"), split="test", folder=tmp_path, records=[], jobs=[]
+    )
+    show(summarize([record(i, False, 3, 0) for i in range(10)]), run)  # type: ignore[arg-type]
+    printed = capsys.readouterr().out
+    assert printed.count("no spread") == 2 and printed.count("0.000 .. 0.278") == 3
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
