@@ -1,7 +1,11 @@
 """A golden row of every project's files that are read, as that project writes it."""
 
+import functools
 import gzip
 import json
+import operator
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +214,51 @@ def test_odd_but_clear_rows(tmp_path: Path, changes: dict[str, Any], answers: tu
 def test_a_damaged_row_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=rf"x\.jsonl, line 1, .*{message}"):
         load_questions(lines(tmp_path / "x.jsonl", row))
+
+
+ODD: list[Any] = [
+    None,
+    "",
+    " ",
+    0,
+    -1,
+    1.5,
+    float("nan"),
+    True,
+    [],
+    {},
+    [None],
+    ["x"],
+    [[]],
+    {"a": 1},
+    "\ud800",
+    "[1",
+    10**30,
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] * bool(path) + [place for key, item in inner for place in places(item, (*path, key))]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_odd_values_anywhere_are_read_or_named(tmp_path: Path, name: str) -> None:
+    rng = random.Random(name)
+    for place in places(GOLDEN[name][0]):
+        for odd in rng.sample(ODD, 4):
+            row = json.loads(json.dumps(GOLDEN[name][0]))
+            holder = functools.reduce(operator.getitem, place[:-1], row)
+            holder[place[-1]] = odd
+            try:
+                load_questions(lines(tmp_path / "x.jsonl", row))
+            except DataError as error:
+                assert re.search(r"x\.jsonl(, line 1, field|: expected questions, found none)", str(error))
+
+
+def test_an_index_out_of_a_column_with_gaps_is_an_integer(tmp_path: Path) -> None:
+    extra = {"split": "test", "index": 7.0}
+    assert load_questions(lines(tmp_path / "x.jsonl", {**SEARCH, "extra_info": extra})).ids == ("nq/test/7",)
 
 
 def test_every_format_can_be_named(tmp_path: Path) -> None:
