@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["REPLACEMENT", "clean", "cut", "echo", "is_unicode"]
+__all__ = ["REPLACEMENT", "clean", "cut", "echo", "is_unicode", "mend"]
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 ECHO_LENGTH = 200
@@ -17,6 +17,11 @@ _LINE_SPACE = re.compile("[\t\n\r\u2028\u2029]+")
 def is_unicode(text: str) -> bool:
     """Tell whether ``text`` can be encoded as UTF-8, that is, whether it holds no lone surrogate."""
     return text.isascii() or _SURROGATE.search(text) is None
+
+
+def mend(text: str) -> str:
+    """Replace halves of surrogate pairs, and nothing else, so that ``text`` can be encoded as UTF-8."""
+    return _SURROGATE.sub(REPLACEMENT, text)
 
 
 def cut(text: str, length: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from agent_r1_trainer.losses import MetricSums
 
 T = TypeVar("T")
 
-__all__ = ["any_rank", "gather_items", "largest", "own_share", "reduce_metrics"]
+__all__ = ["any_rank", "gather_items", "largest", "own_share", "reduce_metrics", "together"]
 
 
 def gather_items(accelerator: Accelerator, items: Sequence[T]) -> list[T]:
@@ -50,3 +50,31 @@ def reduce_metrics(accelerator: Accelerator, metrics: MetricSums) -> MetricSums:
     gathered: Any = accelerator.gather(mine)
     split = pairs.numel()
     return metrics.unstack(gathered[:, :split].sum(dim=0).view(-1, 2), gathered[:, split:].max(dim=0).values)
+
+
+def together(accelerator: Accelerator, act: Callable[[], T]) -> T:
+    """Do something that may fail on one rank alone; then all raise, and none waits for the failed one in vain.
+
+    Args:
+        accelerator: The ranks agree through it once each is done.
+        act: What to do, without collective operations of its own.
+
+    Raises:
+        Exception: What it raised here.
+        RuntimeError: It raised on another rank; the message has its words.
+    """
+    if accelerator.num_processes == 1:
+        return act()
+    results: list[T] = []
+    problem: Exception | None = None
+    try:
+        results.append(act())
+    except Exception as error:
+        problem = error
+    problems = gather_items(accelerator, [f"{type(problem).__name__}: {problem}" if problem is not None else ""])
+    if problem is not None:
+        raise problem
+    for rank, words in enumerate(problems):
+        if words:
+            raise RuntimeError(f"process {rank} failed: {words}")
+    return results[0]

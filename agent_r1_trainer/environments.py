@@ -12,6 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import TimeLimit
 
+from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.env_ids import find_spec
 
 __all__ = ["EnvArgument", "EnvFactory", "Panel", "Recipe", "panel_of", "turn_limit"]
@@ -70,6 +71,13 @@ class EnvFactory:
             TypeError: It does not take text as its action.
         """
         env = self._build()
+        try:
+            return self._made_ready(env)
+        except Exception:
+            close_quietly(env)
+            raise
+
+    def _made_ready(self, env: gymnasium.Env) -> gymnasium.Env:
         actions = getattr(env, "action_space", None)
         if isinstance(actions, _NOT_TEXT):
             raise TypeError(
@@ -77,7 +85,8 @@ class EnvFactory:
                 f"{actions}. Wrap it so that it reads text as an action and shows text as an observation"
             )
         if isinstance(env.observation_space, Text) and self.recipe != "none":
-            env = _apply_recipe(env, self.recipe)
+            # Checked beneath the wrappers: they build on what the environment says, and would fail in words of theirs.
+            env = _apply_recipe(CheckedEnv(env, text_only=True), self.recipe)
         return env
 
     def _build(self) -> gymnasium.Env:

@@ -13,8 +13,10 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from agent_r1_trainer.distributed import gather_items, own_share
+from agent_r1_trainer.distributed import gather_items
+from agent_r1_trainer.failures import FailureWatch
 from agent_r1_trainer.flows import AgentFlowBase, Assignment
+from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.generation import Generator, SamplingParams
 from agent_r1_trainer.metrics import EpisodeSummary, by_environment, episode_metrics, summarize
 from agent_r1_trainer.pass_at_k import pass_metrics
@@ -36,15 +38,27 @@ class Evaluator:
         episodes: How many tasks of each panel, from the first on; None takes all (100 seeds without a panel).
         seed: Seed of the run.
         samples: Episodes of each task; greedy ones are run once.
+        watch: Stops where too many episodes fail; None lets every one fail.
+        vocabulary: Size of the policy's vocabulary; None does not limit ids.
     """
 
     def __init__(
-        self, flow: AgentFlowBase, accelerator: Accelerator, *, episodes: int | None, seed: int, samples: int = 1
+        self,
+        flow: AgentFlowBase,
+        accelerator: Accelerator,
+        *,
+        episodes: int | None,
+        seed: int,
+        samples: int = 1,
+        watch: FailureWatch | None = None,
+        vocabulary: int | None = None,
     ) -> None:
         self.assignments = _assignments(flow.panels, episodes, seed, samples)
         self._flow = flow
         self._accelerator = accelerator
         self._samples = samples
+        self._watch = watch
+        self._vocabulary = vocabulary
 
     def run(
         self, generator: Generator, sampling: SamplingParams, *, greedy: bool = False, policy_version: int = 0
@@ -74,11 +88,21 @@ class Evaluator:
     def _pass(
         self, assignments: Sequence[Assignment], generator: Generator, sampling: SamplingParams, policy_version: int
     ) -> list[Trajectory]:
-        mine = own_share(self._accelerator, assignments)
-        return self._flow.run(mine, generator, sampling, policy_version=policy_version)
+        return collect(
+            self._flow,
+            self._accelerator,
+            assignments,
+            generator,
+            sampling,
+            policy_version=policy_version,
+            vocabulary=self._vocabulary,
+        )
 
     def _summaries(self, trajectories: Sequence[Trajectory]) -> list[EpisodeSummary]:
-        return gather_items(self._accelerator, [summarize(trajectory) for trajectory in trajectories])
+        summaries = gather_items(self._accelerator, [summarize(trajectory) for trajectory in trajectories])
+        if self._watch is not None:
+            self._watch.check(summaries, "the evaluation")
+        return summaries
 
 
 def _assignments(panels: Mapping[str, int | None], episodes: int | None, seed: int, samples: int) -> list[Assignment]:

@@ -32,6 +32,9 @@ class EpisodeSummary:
         reward_info: Components of the score.
         env: Name of its environment in a mixture.
         group: Number of its task within the batch.
+        error: What went wrong, if it failed.
+        breach: Its environment broke the contract.
+        repaired: Texts of its environment that had to be repaired.
     """
 
     reward: float
@@ -46,6 +49,9 @@ class EpisodeSummary:
     reward_info: dict[str, float]
     env: str = ""
     group: int = 0
+    error: str = ""
+    breach: bool = False
+    repaired: int = 0
 
 
 def summarize(trajectory: Trajectory) -> EpisodeSummary:
@@ -64,6 +70,9 @@ def summarize(trajectory: Trajectory) -> EpisodeSummary:
         reward_info=trajectory.reward_info,
         env=trajectory.env,
         group=trajectory.group,
+        error=trajectory.error,
+        breach=trajectory.breach,
+        repaired=trajectory.repaired,
     )
 
 
@@ -86,6 +95,7 @@ def episode_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
         "stalled_ratio": _mean(episode.stop is StopReason.TURN_LIMIT and not episode.success for episode in kept),
         "invalid_ratio": sum(episode.invalid for episode in kept) / replies,
         "masked_ratio": _mean(episode.masked for episode in episodes),
+        "repaired_ratio": _mean(episode.repaired > 0 for episode in kept),
         "completions/mean_length": _mean(lengths),
         "completions/min_length": float(min(lengths, default=0)),
         "completions/max_length": float(max(lengths, default=0)),

@@ -15,8 +15,10 @@ from gymnasium.spaces import Text
 from rich.console import Console
 
 from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.text import clean
 from agent_r1_envs.tools import parse_calls
 from agent_r1_trainer.bench.settings import env_arguments
+from agent_r1_trainer.env_contract import CheckedEnv, ContractError, close_quietly, verdict
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["play_in_terminal"]
@@ -50,14 +52,16 @@ def play_in_terminal(env: str, split: str, task: str | None, seed: int | None, e
     try:
         if not isinstance(playing.action_space, Text):
             return _refuse(f"{env} takes no text: its actions are in {playing.action_space}")
-        return _episode(playing, console, _options(task), seed)
+        return _episode(CheckedEnv(playing), console, _options(task), seed)
+    except ContractError as error:
+        return _refuse(str(error))
     except (KeyError, IndexError) as error:
         return _refuse(str(error.args[0]))
     except (EOFError, KeyboardInterrupt):
         console.print("\nLeft before the end.")
         return 0
     finally:
-        playing.close()
+        close_quietly(playing)
 
 
 def _refuse(why: str) -> int:
@@ -72,15 +76,16 @@ def _options(task: str | None) -> dict[str, Any] | None:
     return {"task": int(task) if task.isdecimal() else task}
 
 
-def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, Any] | None, seed: int | None) -> int:
+def _episode(env: CheckedEnv, console: Console, options: dict[str, Any] | None, seed: int | None) -> int:
     observation, info = env.reset(seed=seed, options=options)
     limit = env.spec.max_episode_steps if env.spec is not None else None
     tools = info.get("tools", [])
     console.print(f"Task {info.get('task_id', '?')}", style="bold")
-    if info.get("instruction", "") not in str(observation):
-        console.print(info["instruction"])
+    if str(info.get("instruction", "")) not in str(observation):
+        console.print(clean(str(info["instruction"])))
     console.print(_HELP, style="dim")
     _show_choices(console, tools, info)
+    total = 0.0
     for turn in itertools.count(1):
         console.print()
         _show_observation(console, observation)
@@ -90,13 +95,14 @@ def _episode(env: gymnasium.Env[Any, Any], console: Console, options: dict[str, 
             return 0
         observation, reward, terminated, truncated, info = env.step(_as_reply(env, action))
         if info.get("invalid_action", "") not in str(observation):
-            console.print(f"Not possible: {info['invalid_action']}", style="yellow")
+            console.print(f"Not possible: {clean(info['invalid_action'])}", style="yellow")
+        total += reward
         if reward:
             console.print(f"Reward {reward:g}", style="cyan")
         if terminated or truncated:
             console.print()
             _show_observation(console, observation)
-            _show_end(console, info, out_of_turns=not terminated)
+            _show_end(console, info, total, out_of_turns=not terminated)
             break
     return 0
 
@@ -144,12 +150,12 @@ def _as_reply(env: gymnasium.Env[Any, Any], line: str) -> str:
 def _show_observation(console: Console, observation: Any) -> None:
     if isinstance(observation, (list, tuple)) and observation and isinstance(observation[-1], dict):
         observation = observation[-1].get("content", "")
-    console.print(str(observation))
+    console.print(clean(str(observation)))  # control characters would speak to the terminal
 
 
 def _show_choices(console: Console, tools: list[dict[str, Any]], info: dict[str, Any]) -> None:
     for number, action in enumerate(info.get("admissible_actions", []), 1):
-        console.print(f"  {number:>3}  {action}")
+        console.print(f"  {number:>3}  {clean(str(action))}")
     for tool in (entry["function"] for entry in tools):
         required = tool["parameters"].get("required", [])
         shown = required[0] if len(required) == 1 else json.dumps({name: "..." for name in required})
@@ -157,8 +163,8 @@ def _show_choices(console: Console, tools: list[dict[str, Any]], info: dict[str,
         console.print(textwrap.indent(textwrap.fill(tool.get("description", ""), console.width - 8), "      "))
 
 
-def _show_end(console: Console, info: dict[str, Any], *, out_of_turns: bool) -> None:
-    solved = bool(info.get("success", False))
+def _show_end(console: Console, info: dict[str, Any], total: float, *, out_of_turns: bool) -> None:
+    solved, _ = verdict(info, terminated=not out_of_turns, total=total)
     end = "Out of turns." if out_of_turns else "Done."
     score = f" Score {info['score']:.3f}." if "score" in info else ""
     console.print(f"{end} {'Solved.' if solved else 'Not solved.'}{score}", style="green" if solved else "red")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from transformers import TrainerControl
 from agent_r1_trainer._compat import generation_model
 from agent_r1_trainer.checkpointing import CheckpointedTrainer
 from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
+from agent_r1_trainer.env_contract import error_text
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
+from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
 
 __all__ = ["ReportingTrainer"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class ReportingTrainer(CheckpointedTrainer):
@@ -24,9 +29,12 @@ class ReportingTrainer(CheckpointedTrainer):
 
     control: TrainerControl
     sampling: SamplingParams
+    flow: AgentFlowBase
+    eval_flow: AgentFlowBase | None
     _evaluator: Evaluator | None
     _experience: Experience | None
     _completions_of: int
+    _training = False
 
     def _generator(self, policy: nn.Module) -> Generator:
         return TransformersGenerator(
@@ -46,7 +54,7 @@ class ReportingTrainer(CheckpointedTrainer):
     def evaluate(
         self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Run the held-out episodes with the policy as it is.
+        """Run the held-out episodes with the policy as it is. Outside of `train` the environments are closed after it.
 
         Args:
             eval_dataset: Has no meaning here.
@@ -62,17 +70,36 @@ class ReportingTrainer(CheckpointedTrainer):
         if self._evaluator is None:
             raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
         temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
-        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
-            results, _ = self._evaluator.run(
-                self._generator(policy),
-                replace(self.sampling, temperature=temperature),
-                greedy=self.args.eval_greedy,
-                policy_version=self.state.global_step,
-            )
+        try:
+            with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+                results, _ = self._evaluator.run(
+                    self._generator(policy),
+                    replace(self.sampling, temperature=temperature),
+                    greedy=self.args.eval_greedy,
+                    policy_version=self.state.global_step,
+                )
+        finally:
+            if not self._training:
+                self.close_environments()
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def close_environments(self) -> None:
+        """Close the environments of training and of evaluation; what needs them next builds new ones."""
+        for flow in (self.flow, self.eval_flow):
+            if flow is None:
+                continue
+            try:
+                flow.close()
+            except Exception as error:  # of a user's flow; what was trained is worth more
+                _LOGGER.warning("closing %s failed: %s", type(flow).__name__, error_text(error))
+
+    @property
+    def _vocabulary(self) -> int:
+        """Ids that the policy can read are below this."""
+        return self.model.get_input_embeddings().num_embeddings
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the metrics since the last log.

@@ -189,7 +189,7 @@ def _check_ranges(config: StepPOConfig) -> None:
         raise ValueError(
             f"temperature must be positive in training (greedy replies explore nothing), got {config.temperature}"
         )
-    for name in ("gamma", "lam"):
+    for name in ("gamma", "lam", "max_masked_ratio"):
         if not 0.0 <= getattr(config, name) <= 1.0:
             raise ValueError(f"{name} must be in [0, 1], got {getattr(config, name)}")
     for name in ("beta", "vf_coef", "critic_warmup_steps", "entropy_coef", "generation_cache_tokens"):

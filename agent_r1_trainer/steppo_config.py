@@ -244,6 +244,13 @@ class StepPOConfig(BaseConfig):
             "help": "Stop after this many updates in a row were skipped for a loss or gradient that is not finite."
         },
     )
+    max_masked_ratio: float = field(
+        default=0.5,
+        metadata={
+            "help": "Stop when a larger share of a rollout's or an evaluation's episodes failed and is masked: what is "
+            "left is no fair sample. 1 goes on whatever fails."
+        },
+    )
 
     # Evaluation and logs
     eval_episodes: int | None = field(

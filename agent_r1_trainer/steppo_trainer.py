@@ -15,12 +15,14 @@ from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
-from agent_r1_trainer.distributed import gather_items, own_share
+from agent_r1_trainer.distributed import gather_items
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
+from agent_r1_trainer.failures import FailureWatch, commonest
 from agent_r1_trainer.flow_setup import set_up_flows
 from agent_r1_trainer.flows import AgentFlowBase
+from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
 from agent_r1_trainer.mixture import EnvironmentsArgument
@@ -140,6 +142,7 @@ class StepPOTrainer(ReportingTrainer):
         self.scalers = RewardScalers(args.gamma) if args.scale_rewards else None
         self.critic: SeparateCritic | None = None
         self._models = models
+        self._watch = FailureWatch(args.max_masked_ratio)
         self._maker: ExperienceMaker | None = None
         self._updater: Updater | None = None
         self._experience: Experience | None = None
@@ -156,6 +159,8 @@ class StepPOTrainer(ReportingTrainer):
                 episodes=args.eval_episodes,
                 seed=args.seed,
                 samples=args.eval_num_generations,
+                watch=FailureWatch(args.max_masked_ratio),
+                vocabulary=self._vocabulary,
             )
         )
 
@@ -241,7 +246,7 @@ class StepPOTrainer(ReportingTrainer):
     # Training
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
-        """Train; see `transformers.Trainer.train`.
+        """Train; see `transformers.Trainer.train`. However it ends, the environments are closed.
 
         Args:
             resume_from_checkpoint: A checkpoint's path, or True for the newest whole one in `output_dir`. The run
@@ -256,14 +261,18 @@ class StepPOTrainer(ReportingTrainer):
             resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
             if resume_from_checkpoint is None:
                 raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
-        if resume_from_checkpoint:
-            self._check_checkpoint(str(resume_from_checkpoint))
-            if self._is_done(str(resume_from_checkpoint)):
-                return self._take_over(str(resume_from_checkpoint))
+        self._training = True
         try:
+            if resume_from_checkpoint:
+                self._check_checkpoint(str(resume_from_checkpoint))
+                self._watch.trust(self.panels)
+                if self._is_done(str(resume_from_checkpoint)):
+                    return self._take_over(str(resume_from_checkpoint))
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
         finally:
             self._boundary.release()
+            self._training = False
+            self.close_environments()
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, int], num_items_in_batch: Any | None = None
@@ -311,23 +320,24 @@ class StepPOTrainer(ReportingTrainer):
         )
         started = time.perf_counter()
         with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
-            trajectories = self.flow.run(
-                own_share(self.accelerator, assignments),
+            trajectories = collect(
+                self.flow,
+                self.accelerator,
+                assignments,
                 self._generator(policy),
                 self.sampling,
                 policy_version=self.state.global_step,
+                vocabulary=self._vocabulary,
             )
         collected = time.perf_counter()
         episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
+        self._watch.check(episodes, f"rollout {rollout}")
         self.task_sampler.observe(rollout, group_results(tasks, episodes))
         metrics = mixture_metrics(episodes)
         experience, more = self._maker.make(rollout, trajectories)
         metrics.update(more)
         if all(episode.masked for episode in episodes):
-            errors = gather_items(self.accelerator, [t.error or t.stop.value for t in trajectories])
-            experience.failure = "; ".join(sorted(set(errors))[:4])
-            if self._totals["steps"] == 0:  # hardly an accident: nothing ever worked
-                raise RuntimeError(f"no episode of the first rollout could be used: {experience.failure}")
+            experience.failure = commonest(episodes)
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
         metrics["num_tokens"] = self._totals["tokens"]
         metrics["policy_version"] = float(self.state.global_step)

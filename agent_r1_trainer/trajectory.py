@@ -80,6 +80,8 @@ class Trajectory:
             fits the context window; the value of a bootstrap is read at its last token.
         masked: Leave the trajectory out of every statistic and of the loss.
         error: What went wrong in a failed episode.
+        breach: It failed because its environment or flow returned what nobody can use; see `env_contract`.
+        repaired: Texts of the environment that had to be repaired.
         reward_info: Components of the benchmark's reward at the end.
         info: Anything else worth keeping (written to logs, never read by the mathematics).
     """
@@ -95,6 +97,8 @@ class Trajectory:
     final_prompt_ids: list[int] | None = None
     masked: bool = False
     error: str = ""
+    breach: bool = False
+    repaired: int = 0
     reward_info: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 

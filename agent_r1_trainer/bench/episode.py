@@ -9,6 +9,7 @@ import gymnasium
 
 from agent_r1_trainer.bench.agents.base import Agent
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.env_contract import CheckedEnv, error_text, verdict
 
 __all__ = ["play_episode"]
 
@@ -16,8 +17,10 @@ __all__ = ["play_episode"]
 def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> EpisodeRecord:
     """Play one episode to its end.
 
-    Whatever the env or the agent raises ends this episode and is kept in the record; the env should then be replaced.
+    Whatever the env or the agent raises, or what the env returns against its contract, ends this episode and is kept in
+    the record; the env should then be replaced.
     """
+    env = CheckedEnv(env)
     started = time.perf_counter()
     steps: list[dict[str, Any]] = []
     info: dict[str, Any] = {}
@@ -26,34 +29,33 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
     try:
         options = None if job.task is None else {"task": job.task}
         observation, info = env.reset(seed=job.seed, options=options)
-        protocol = dict(info.get("protocol", {}))
+        protocol = info.get("protocol", {})
         act = agent.begin(env, info, job.seed)
         while stop == "failed":
             action = act(observation, info)
             observation, reward, terminated, truncated, info = env.step(action)
-            steps.append(_step(action, float(reward), observation, info))
+            steps.append(_step(action, reward, observation, info))
             if terminated:  # first: a turn limit may be reported together with a win on the last turn
                 stop = "terminated"
             elif truncated:
                 stop = "turn_limit"
     except Exception as problem:  # whatever a user's env or a remote model raises
-        error = f"{type(problem).__name__}: {problem}"
+        error = error_text(problem)
     total = sum(step["reward"] for step in steps)
-    # Envs of other makers may not report success: then ending the task with a positive return is one.
-    success = bool(info.get("success", stop == "terminated" and total > 0)) and not error
+    success, score = verdict(info, terminated=stop == "terminated", total=total)
     return EpisodeRecord(
         episode=job.episode,
-        task_id=str(info.get("task_id", "" if job.task is None else job.task)),
+        task_id=info.get("task_id", "" if job.task is None else str(job.task)),
         seed=job.seed,
-        success=success,
-        score=0.0 if error else float(info.get("score", success)),
+        success=success and not error,
+        score=0.0 if error else score,
         reward=total,
         turns=len(steps),
         invalid=sum("invalid" in step for step in steps),
         stop=stop,
         seconds=round(time.perf_counter() - started, 4),
         error=error,
-        reward_info=dict(info.get("reward_info", {})),
+        reward_info=info.get("reward_info", {}),
         protocol=protocol,
         steps=steps,
     )

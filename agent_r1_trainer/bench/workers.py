@@ -12,6 +12,7 @@ import gymnasium
 from agent_r1_trainer.bench.agents.base import Agent
 from agent_r1_trainer.bench.episode import play_episode
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.env_contract import close_quietly
 
 __all__ = ["play_all"]
 
@@ -65,12 +66,12 @@ def _work(make_env: MakeEnv, agent: Agent, jobs: Iterator[Job], stop: threading.
                 env = make_env()
             record = play_episode(env, agent, job)
             if record.failed:  # its state is in doubt
-                env.close()
+                close_quietly(env)
                 env = None
             yield record
     finally:
         if env is not None:
-            env.close()
+            close_quietly(env)
 
 
 class _Shared(Iterator[Job]):

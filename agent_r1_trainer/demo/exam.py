@@ -65,6 +65,7 @@ class Exam:
 
     def __init__(self, trainer: StepPOTrainer, settings: TrainSettings, exam: ExamSettings) -> None:
         from agent_r1_trainer.evaluation import Evaluator
+        from agent_r1_trainer.failures import FailureWatch
         from agent_r1_trainer.flow_setup import make_loop
         from agent_r1_trainer.mixture import MixtureEntry
 
@@ -77,12 +78,18 @@ class Exam:
         flow = make_loop(trainer.args, trainer.model, trainer.processing_class, entries)
         flow.check(trainer.sampling)
         self._trainer = trainer
-        self._evaluator = Evaluator(flow, trainer.accelerator, episodes=exam.episodes, seed=exam.seed)
+        self._flow = flow
+        watch = FailureWatch(trainer.args.max_masked_ratio)
+        self._evaluator = Evaluator(flow, trainer.accelerator, episodes=exam.episodes, seed=exam.seed, watch=watch)
 
     @property
     def episodes(self) -> int:
         """How many tasks there are, of all environments; a panel may hold fewer than were asked for."""
         return len(self._evaluator.assignments)
+
+    def close(self) -> None:
+        """Close the environments; another exam builds new ones."""
+        self._flow.close()
 
     def take(self, policy: str, temperature: float) -> tuple[list[ExamResult], list[Trajectory]]:
         """Run all episodes.

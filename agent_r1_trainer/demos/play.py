@@ -12,6 +12,7 @@ from agent_r1_wrappers import reply_for
 
 from agent_r1_trainer.bench.records import Job
 from agent_r1_trainer.demos.file import DemoError
+from agent_r1_trainer.env_contract import CheckedEnv, verdict
 from agent_r1_trainer.prompts.builder import continues
 from agent_r1_trainer.prompts.rendering import Message
 
@@ -46,14 +47,16 @@ def demonstrate(env: gymnasium.Env[Any, Any], name: str, job: Job) -> Demonstrat
         job: The task and the seed.
 
     Raises:
-        DemoError: The environment has no `expert_action`, or neither text nor messages as observations.
+        DemoError: The environment has no `expert_action`, or token ids as observations.
+        ContractError: It returned what nobody can use.
     """
+    env = CheckedEnv(env)
     expert = getattr(env.unwrapped, "expert_action", None)
     if expert is None:
         raise DemoError(f"{type(env.unwrapped).__name__} has no expert_action(), which demonstrations come from")
     observation, info = env.reset(seed=job.seed, options=None if job.task is None else {"task": job.task})
     common = _template(info)
-    task_id = str(info.get("task_id", "" if job.task is None else job.task))
+    task_id = info.get("task_id", "" if job.task is None else str(job.task))
     turns: list[tuple[list[Message], str, bool]] = []
     total, over, terminated = 0.0, False, False
     while not over:
@@ -64,10 +67,9 @@ def demonstrate(env: gymnasium.Env[Any, Any], name: str, job: Job) -> Demonstrat
         grown = bool(turns) and continues(turns[-1][0], messages, turns[-1][1])
         turns.append((messages, reply, grown))
         observation, reward, terminated, truncated, info = env.step(reply)
-        total += float(reward)
+        total += reward
         over = terminated or truncated
-    # Environments of other makers may not report success: then ending the task with a positive return is one.
-    success = bool(info.get("success", terminated and total > 0))
+    success, score = verdict(info, terminated=terminated, total=total)
     rows = [
         {
             "prompt": [dict(message) for message in messages],
@@ -80,7 +82,7 @@ def demonstrate(env: gymnasium.Env[Any, Any], name: str, job: Job) -> Demonstrat
             "turns": len(turns),
             "continues": grown,
             "success": success,
-            "score": float(info.get("score", success)),
+            "score": score,
         }
         for turn, (messages, reply, grown) in enumerate(turns)
     ]

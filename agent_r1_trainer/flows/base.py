@@ -56,7 +56,9 @@ class AgentFlowBase(ABC):
 
     A flow must mask an episode whose environment or tool failed (`Trajectory.masked`) rather than raise, must not
     change the sampled ids, and must use the assignments' seeds for all randomness. A trajectory takes over
-    group, sample and environment of its assignment.
+    group, sample and environment of its assignment. The trainer looks at what it gets: a reward that is no finite
+    number, ids that are none, another group than the assignment's and the like mask the trajectory; in the first
+    rollout they stop the run.
     """
 
     times: FlowTimes
@@ -107,4 +109,4 @@ class AgentFlowBase(ABC):
         """
 
     def close(self) -> None:  # noqa: B027  (optional)
-        """Free what the flow holds."""
+        """Free what the flow holds. The trainer calls it at the end of `train`; `run` may be called again later."""

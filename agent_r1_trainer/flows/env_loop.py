@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium
 
+from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.environments import Panel, panel_of, turn_limit
 from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
-from agent_r1_trainer.prompts import ChatRenderer, HistoryThinking, PromptError, check_replies
+from agent_r1_trainer.prompts import ChatRenderer, HistoryThinking, check_replies
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 
 __all__ = ["AgentEnvLoop"]
@@ -25,9 +27,13 @@ class AgentEnvLoop(AgentFlowBase):
     """Runs episodes in lockstep: every live episode takes one turn, then all of them the next.
 
     Only live episodes generate. When one ends, the next assignment takes its environment at once, so the batch stays
-    full until the assignments run out. An environment that raises costs its own episode: the trajectory is masked, the
-    environment is replaced by a new one. Only if the very first cannot be built the error is the caller's. In a mixture
-    the episodes of all environments take their turns together, in one call of the generator.
+    full until the assignments run out. In a mixture the episodes of all environments take their turns together, in one
+    call of the generator.
+
+    Whatever goes wrong in an episode, because its environment raises or returns what nobody can use (`CheckedEnv`),
+    costs that episode: the trajectory is masked, the environment is closed and replaced by a new one. Only if the very
+    first cannot be built the error is the caller's. `close` closes all environments, and `run` then builds new ones;
+    at the latest they are closed when the loop is forgotten.
 
     Args:
         make_env: Builds one environment; its observations are text, lists of messages or lists of token ids. A mapping
@@ -63,8 +69,11 @@ class AgentEnvLoop(AgentFlowBase):
             "chat_template_kwargs": chat_template_kwargs,
             "step_anchor": step_anchor,
         }
-        self._idle: dict[str, list[gymnasium.Env]] = {name: [] for name in self._make_env}
+        self._open: list[CheckedEnv] = []  # built and not closed; some of them idle
+        self._idle: dict[str, list[CheckedEnv]] = {name: [] for name in self._make_env}
         self._built: set[str] = set()
+        self._known: dict[str, tuple[Panel | None, int | None]] = {}
+        weakref.finalize(self, _close_all, self._open)
 
     @property
     def num_tasks(self) -> int | None:
@@ -80,12 +89,12 @@ class AgentEnvLoop(AgentFlowBase):
     @property
     def tasks(self) -> Mapping[str, Panel | None]:
         """The panel of each environment; see `AgentFlowBase.tasks`."""
-        return {name: panel_of(self._sample(name)) for name in self._idle}
+        return {name: self._facts(name)[0] for name in self._idle}
 
     @property
     def turn_limits(self) -> Mapping[str, int | None]:
         """The limit of each environment's wrappers; see `AgentFlowBase.turn_limits`."""
-        return {name: turn_limit(self._sample(name)) for name in self._idle}
+        return {name: self._facts(name)[1] for name in self._idle}
 
     def check(self, sampling: SamplingParams) -> None:
         """Make sure of each environment that the tokenizer can write the replies which its action format reads.
@@ -114,6 +123,16 @@ class AgentEnvLoop(AgentFlowBase):
             raise ValueError(
                 f"there is no environment {name!r} to run; there are {', '.join(map(repr, self._make_env))}"
             )
+        try:
+            return self._run(assignments, generator, sampling, policy_version)
+        except BaseException:  # of the generator, or Ctrl-C: the episodes that were under way are given up
+            idle = {id(env) for envs in self._idle.values() for env in envs}
+            self._discard([env for env in self._open if id(env) not in idle])
+            raise
+
+    def _run(
+        self, assignments: Sequence[Assignment], generator: Generator, sampling: SamplingParams, policy_version: int
+    ) -> list[Trajectory]:
         self.times = FlowTimes()
         limit = len(assignments) if self._concurrency is None else self._concurrency
         waiting = deque(enumerate(assignments))
@@ -139,16 +158,16 @@ class AgentEnvLoop(AgentFlowBase):
             started = time.perf_counter()
             for episode, reply in zip(episodes, replies, strict=True):
                 if _guard(episode, partial(episode.step, reply)):
-                    _guard(episode, episode.follow, PromptError)
+                    _guard(episode, episode.follow)
             self._retire(live, done)
             self.times.environment += time.perf_counter() - started
         return [done[index] for index in range(len(assignments))]
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments; `run` builds new ones."""
         for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+            idle.clear()
+        self._discard(list(self._open))
 
     def _start(self, assignment: Assignment, sampling: SamplingParams, policy_version: int) -> Episode:
         idle = self._idle[assignment.env]
@@ -162,25 +181,38 @@ class AgentEnvLoop(AgentFlowBase):
             **self._episode_kwargs,
         )
         if _guard(episode, episode.reset):
-            _guard(episode, episode.open, PromptError)
+            _guard(episode, episode.open)
         return episode
 
-    def _sample(self, name: str) -> gymnasium.Env:
+    def _facts(self, name: str) -> tuple[Panel | None, int | None]:
+        """Panel and turn limit of an environment, known also once it is closed."""
+        if name not in self._known:
+            env = self._sample(name)
+            self._known[name] = panel_of(env), turn_limit(env)
+        return self._known[name]
+
+    def _sample(self, name: str) -> CheckedEnv:
         """An idle environment of that name, to be looked at only."""
         if not self._idle[name]:
             self._idle[name].append(self._build(name))
         return self._idle[name][0]
 
-    def _build(self, name: str) -> gymnasium.Env:
+    def _build(self, name: str) -> CheckedEnv:
         """Build an environment. Where the first could be built, one that cannot is a failure like any other."""
         try:
-            env = self._make_env[name]()
+            env = CheckedEnv(self._make_env[name](), vocabulary=len(self._tokenizer))
         except Exception as error:
             if name not in self._built:
                 raise
-            return _Unbuilt(error)
+            env = CheckedEnv(_Unbuilt(error))
         self._built.add(name)
+        self._open.append(env)
         return env
+
+    def _discard(self, envs: Iterable[CheckedEnv]) -> None:
+        for env in envs:
+            self._open.remove(env)
+            close_quietly(env)
 
     def _retire(self, live: dict[int, Episode], done: dict[int, Trajectory]) -> None:
         """Move the episodes that ended from `live` to `done` and free their environments."""
@@ -188,7 +220,7 @@ class AgentEnvLoop(AgentFlowBase):
             episode = live.pop(index)
             done[index] = trajectory = episode.trajectory()
             if trajectory.stop is StopReason.FAILED:
-                _discard(episode.env)
+                self._discard([episode.env])
             else:
                 self._idle[episode.assignment.env].append(episode.env)
 
@@ -204,22 +236,20 @@ class _Unbuilt(gymnasium.Env[Any, Any]):
         raise self._error
 
 
-def _guard(episode: Episode, act: Callable[[], None], errors: type[Exception] = Exception) -> bool:
-    """Run something that depends on the environment; these errors end the episode only. Returns whether it went well.
+def _guard(episode: Episode, act: Callable[[], None]) -> bool:
+    """Run a part of an episode; an exception ends this episode only, and is named. Returns whether it went well.
 
-    Of an environment any exception is its own failure; of making a prompt only that the template refuses its messages.
+    It may be a fault of this package as well as one of the environment or the template. Then too the rest of the batch
+    is worth keeping, and where it is no accident `max_masked_ratio` stops the run.
     """
     try:
         act()
-    except errors as error:
+    except Exception as error:
         episode.fail(error)
         return False
     return True
 
 
-def _discard(env: gymnasium.Env) -> None:
-    """Close an environment that failed; what it raises now says nothing new."""
-    try:
-        env.close()
-    except Exception:  # noqa: S110
-        pass
+def _close_all(envs: list[CheckedEnv]) -> None:
+    while envs:
+        close_quietly(envs.pop())

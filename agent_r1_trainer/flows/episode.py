@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
-
+from agent_r1_trainer.env_contract import CheckedEnv, ContractError, error_text, verdict
 from agent_r1_trainer.flows.anchors import AnchorKind, record_observations, state_anchor
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation
@@ -34,7 +32,7 @@ class Episode:
 
     def __init__(
         self,
-        env: gymnasium.Env,
+        env: CheckedEnv,
         assignment: Assignment,
         tokenizer: Any,
         *,
@@ -61,6 +59,8 @@ class Episode:
         self._steps: list[Step] = []
         self._final_prompt_ids: list[int] | None = None
         self._error = ""
+        self._breach = False
+        self._repaired = env.repaired
         self._info: dict[str, Any] = {}
         self._protocol: dict[str, Any] = {}
         self._observation: Any = None
@@ -73,14 +73,14 @@ class Episode:
         return len(self._steps)
 
     def reset(self) -> None:
-        """Reset the environment. Anything it raises is its failure, not the trainer's."""
+        """Reset the environment."""
         task = self.assignment.task
         options = None if task is None else {"task": task}
         if self._step_anchor is not None:
             record_observations(self.env)
         self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
         self._look()
-        self._protocol = dict(self._info.get("protocol", {}))
+        self._protocol = self._info.get("protocol", {})
 
     def open(self) -> None:
         """Make the first prompt from what `reset` returned."""
@@ -97,7 +97,7 @@ class Episode:
             )
 
     def step(self, reply: Generation) -> None:
-        """Record the reply and pass it on. Anything the environment raises is its failure."""
+        """Record the reply and pass it on."""
         text = reply_text(self._tokenizer, reply.ids, self._stop_ids)
         step = Step(
             prompt_ids=self.prompt_ids,
@@ -111,11 +111,7 @@ class Episode:
             anchor=self._anchor,
         )
         self._steps.append(step)
-        self._observation, reward, terminated, truncated, self._info = self.env.step(text)
-        if not math.isfinite(reward):
-            raise ValueError(f"the environment gave the reward {reward}")
-        step.reward = float(reward)
-        step.terminated, step.truncated = bool(terminated), bool(truncated)
+        self._observation, step.reward, step.terminated, step.truncated, self._info = self.env.step(text)
         step.invalid = "invalid_action" in self._info
         self._look()
 
@@ -137,7 +133,7 @@ class Episode:
         prompt_ids, extends = self._builder.next(self._observation, step.text, step.response_ids)
         fits = len(prompt_ids) <= self._max_prompt_length
         if step.truncated:
-            foreign = bool(self._info.get("foreign_limit", False))
+            foreign = self._info.get("foreign_limit", False)
             self.stop = StopReason.FOREIGN_LIMIT if foreign else StopReason.TURN_LIMIT
             self._final_prompt_ids = prompt_ids if fits else None
         elif not fits:
@@ -147,30 +143,33 @@ class Episode:
             self.prompt_ids, self._extends = prompt_ids, extends
 
     def fail(self, error: Exception) -> None:
-        """End the episode because its environment raised."""
+        """End the episode because of an exception, of the environment or on the way to the next prompt."""
         self.stop = StopReason.FAILED
-        self._error = f"{type(error).__name__}: {error}"
+        self._error = error_text(error)
+        self._breach = isinstance(error, ContractError)
 
     def trajectory(self) -> Trajectory:
         """The finished episode; masked if it failed, or if its first prompt already was too long."""
         if self.stop is None:
             raise RuntimeError("the episode is still running")
         terminated = bool(self._steps) and self._steps[-1].terminated
-        total = sum(step.reward for step in self._steps)
-        # Environments of other makers may not report success: then ending the task with a positive return is one.
-        success = bool(self._info.get("success", terminated and total > 0))
+        success, score = verdict(self._info, terminated=terminated, total=sum(step.reward for step in self._steps))
+        failed = self.stop is StopReason.FAILED
+        task = self.assignment.task
         return Trajectory(
-            task_id=str(self._info.get("task_id", self.assignment.task if self.assignment.task is not None else "")),
+            task_id=self._info.get("task_id", "" if task is None else str(task)),
             steps=self._steps,
             stop=self.stop,
-            success=success and self.stop is not StopReason.FAILED,
-            score=float(self._info.get("score", float(success))),
+            success=success and not failed,
+            score=0.0 if failed else score,
             group=self.assignment.group,
             sample=self.assignment.sample,
             env=self.assignment.env,
             final_prompt_ids=self._final_prompt_ids,
-            masked=self.stop is StopReason.FAILED or not self._steps,
+            masked=failed or not self._steps,
             error=self._error,
-            reward_info=dict(self._info.get("reward_info", {})),
+            breach=self._breach,
+            repaired=self.env.repaired - self._repaired,
+            reward_info=self._info.get("reward_info", {}),
             info={"seed": self.assignment.seed, "protocol": self._protocol},
         )

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agent_r1_trainer.env_contract import (
+    REWARD,
+    REWARD_LIMIT,
+    ContractError,
+    as_number,
+    check_field,
+    check_observation,
+    error_text,
+    mended,
+)
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.prompts import PromptBuilder, reply_text
@@ -20,8 +29,8 @@ class SingleStepFlow(AgentFlowBase):
 
     Args:
         prompts: The panel: text, messages or token ids, one entry a task.
-        reward: `reward(task position, reply text)` gives the reward. Where it raises, or gives no
-            finite number, the episode is masked.
+        reward: `reward(task position, reply text)` gives the reward. Where it raises, or gives no finite number, the
+            episode is masked; so it is where a prompt is none, or the chat template refuses it.
         tokenizer: Renders prompts and decodes replies.
         max_prompt_length: A task with a longer prompt is masked.
         success_threshold: A reward of at least this counts as success.
@@ -71,15 +80,6 @@ class SingleStepFlow(AgentFlowBase):
         """
         self.times = FlowTimes()
         started = time.perf_counter()
-        prompts = [self._prompt(assignment) for assignment in assignments]
-        fitting = [row for row, prompt in enumerate(prompts) if len(prompt) <= self._max_prompt_length]
-        self.times.environment += time.perf_counter() - started
-        started = time.perf_counter()
-        replies = generator.generate(
-            [prompts[row] for row in fitting], sampling, [assignments[row].reply_seed(0) for row in fitting]
-        )
-        self.times.generation += time.perf_counter() - started
-        started = time.perf_counter()
         trajectories = [
             Trajectory(
                 task_id=str(assignment.task),
@@ -92,6 +92,15 @@ class SingleStepFlow(AgentFlowBase):
             )
             for assignment in assignments
         ]
+        prompts = [self._prompt(*pair) for pair in zip(trajectories, assignments, strict=True)]
+        fitting = [row for row, trajectory in enumerate(trajectories) if not trajectory.error]
+        self.times.environment += time.perf_counter() - started
+        started = time.perf_counter()
+        replies = generator.generate(
+            [prompts[row] for row in fitting], sampling, [assignments[row].reply_seed(0) for row in fitting]
+        )
+        self.times.generation += time.perf_counter() - started
+        started = time.perf_counter()
         for row, reply in zip(fitting, replies, strict=True):
             text = reply_text(self._tokenizer, reply.ids, sampling.stop_token_ids)
             step = Step(
@@ -107,22 +116,39 @@ class SingleStepFlow(AgentFlowBase):
         self.times.environment += time.perf_counter() - started
         return trajectories
 
-    def _prompt(self, assignment: Assignment) -> list[int]:
-        if not isinstance(assignment.task, int):
-            raise TypeError(f"SingleStepFlow finds its tasks by position, got {assignment.task!r}")
-        builder = PromptBuilder(self._tokenizer, chat_template_kwargs=self._template_kwargs)
-        return builder.first(self._prompts[assignment.task])
+    def _prompt(self, trajectory: Trajectory, assignment: Assignment) -> list[int]:
+        """The prompt of an assignment; where there is none to use, the trajectory says why."""
+        task = assignment.task
+        if not isinstance(task, int):
+            raise TypeError(f"SingleStepFlow finds its tasks by position, got {task!r}")
+        try:
+            builder = PromptBuilder(self._tokenizer, chat_template_kwargs=self._template_kwargs)
+            given = check_observation(self._prompts[task], f"the prompt of task {task}", len(self._tokenizer))
+            given, trajectory.repaired = mended(given)
+            prompt = builder.first(given)
+        except Exception as error:
+            _fail(trajectory, error)
+            return []
+        if len(prompt) > self._max_prompt_length:
+            trajectory.error = (
+                f"the prompt of task {task} has {len(prompt)} tokens, more than {self._max_prompt_length}"
+            )
+        return prompt
 
     def _score(self, trajectory: Trajectory, step: Step, assignment: Assignment) -> None:
         trajectory.steps = [step]
         try:
-            reward = float(self._reward(int(assignment.task or 0), step.text))
-            if not math.isfinite(reward):
-                raise ValueError(f"the reward function gave {reward}")
-            step.reward = reward
+            reward = self._reward(int(assignment.task or 0), step.text)
+            where = f"the reward function gave task {assignment.task} the reward"
+            step.reward = check_field(as_number(reward, REWARD_LIMIT), reward, where, REWARD)
         except Exception as error:  # whatever a user's reward function raises
-            trajectory.stop, trajectory.error = StopReason.FAILED, f"{type(error).__name__}: {error}"
+            _fail(trajectory, error)
             return
         trajectory.stop, trajectory.masked = StopReason.TERMINATED, False
         trajectory.success = step.reward >= self._success_threshold
         trajectory.score = float(trajectory.success)
+
+
+def _fail(trajectory: Trajectory, error: Exception) -> None:
+    trajectory.stop, trajectory.error = StopReason.FAILED, error_text(error)
+    trajectory.breach = isinstance(error, ContractError)

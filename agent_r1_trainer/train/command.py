@@ -10,6 +10,7 @@ from rich.console import Console
 
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.extras import explain_missing
+from agent_r1_trainer.failures import TooManyFailuresError
 
 __all__ = ["train_command"]
 
@@ -34,7 +35,15 @@ def train_command(
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         return _train(config, preset, seed, out, algorithm)
-    except (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, DemoError) as error:
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        OSError,
+        gymnasium.error.Error,
+        DemoError,
+        TooManyFailuresError,
+    ) as error:
         if isinstance(error, ModuleNotFoundError):
             error = explain_missing(error, "training")
         say.print(f"agent-r1 train: {error}", style="red", markup=False)

@@ -46,6 +46,7 @@ class TrainRun:
         self._console = console
         self._reporter = ProgressReporter(self.folder, console)
         self._warm = WarmStart(settings, self.folder, console) if settings.warm_start else None
+        self._exam: Exam | None = None
 
     def run(self) -> bool:
         """Run to the end. Returns whether it got there: a SIGTERM stops it at a checkpoint."""
@@ -68,7 +69,7 @@ class TrainRun:
         if main:
             self.folder.open()
         results: list[ExamResult] = []
-        exam = self.settings.exam and Exam(trainer, self.settings, self.settings.exam)
+        exam = self._exam = Exam(trainer, self.settings, self.settings.exam) if self.settings.exam else None
         if exam:
             temperatures = (trainer.args.temperature, 0.0, self.settings.exam.low_temperature)  # type: ignore[union-attr]
             for temperature in dict.fromkeys(temperatures):
@@ -105,8 +106,10 @@ class TrainRun:
         return trainer.state.global_step >= trainer.state.max_steps
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Give the terminal back, and close the environments of the exam."""
         self._reporter.close()
+        if self._exam is not None:
+            self._exam.close()
         if self._warm is not None:
             self._warm.close()
 

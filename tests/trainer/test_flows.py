@@ -124,7 +124,7 @@ class Silent(CueEnv):
 
 def test_messages_that_make_no_prompt_cost_the_episode_only():
     [trajectory] = loop(Silent).run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
-    assert trajectory.masked and trajectory.stop is StopReason.FAILED and "PromptError" in trajectory.error
+    assert trajectory.masked and trajectory.stop is StopReason.FAILED and "observation = []" in trajectory.error
 
 
 def test_an_environment_that_failed_is_replaced():
@@ -228,7 +228,7 @@ def test_single_steps_are_scored_by_a_function():
     assert long.masked and long.stop is StopReason.PROMPT_TOO_LONG
     broken = SingleStepFlow(["left"], lambda task, reply: float("nan"), TOKENIZER, max_prompt_length=50)
     [nan] = broken.run(tasks[:1], ScriptedGenerator(TOKENIZER, lambda prompt: "a <end>"), SAMPLING)
-    assert nan.masked and "gave nan" in nan.error and nan.steps[0].reward == 0.0
+    assert nan.masked and nan.breach and "the reward = nan" in nan.error and nan.steps[0].reward == 0.0
     with pytest.raises(TypeError, match="position"):
         flow.run([Assignment("x", 0)], ScriptedGenerator(TOKENIZER, lambda prompt: "a"), SAMPLING)
 
