@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
-
 from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
 from agent_r1_envs.retrieval.contents import read_document
 from agent_r1_envs.retrieval.types import Hit, check_k
@@ -48,13 +46,13 @@ class HttpRetriever:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"expected batch_size >= 1, got {batch_size}")
-        endpoint = JsonEndpoint(url, timeout=timeout, retries=retries, backoff=backoff, headers=headers)
-        if httpx.URL(url).path == "/":
-            endpoint.url = str(httpx.URL(url).copy_with(path="/retrieve"))
-        self.endpoint, self.batch_size = endpoint, batch_size
+        self.endpoint = JsonEndpoint(
+            url, path="/retrieve", timeout=timeout, retries=retries, backoff=backoff, headers=headers
+        )
+        self.batch_size = batch_size
 
     def __repr__(self) -> str:
-        return f"HttpRetriever({self.endpoint.url!r})"
+        return f"HttpRetriever({self.endpoint.address!r})"
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the server's best ``k`` passages for one query.
@@ -73,8 +71,7 @@ class HttpRetriever:
         check_k(k)
         hits: list[list[Hit]] = []
         for begin in range(0, len(queries), self.batch_size):
-            batch = [_encodable(query) for query in queries[begin : begin + self.batch_size]]
-            hits.extend(self._ask(batch, k))
+            hits.extend(self._ask(list(queries[begin : begin + self.batch_size]), k))
         return hits
 
     def close(self) -> None:
@@ -96,7 +93,7 @@ class HttpRetriever:
             return [[_hit(entry) for entry in entries[:k]] for entries in result]
         except (TypeError, KeyError, ValueError) as error:
             raise RetrievalError(
-                f"{self.endpoint.url} answered in another form than the /retrieve protocol: {error!r}; expected "
+                f"{self.endpoint.address} answered in another form than the /retrieve protocol: {error!r}; expected "
                 f'{{"result": [[{{"document": {{"contents": ..}}, "score": ..}}]]}}, got {str(reply)[:200]!r}'
             ) from error
 
@@ -107,8 +104,3 @@ def _hit(entry: Any) -> Hit:
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
         raise ValueError(f"expected a finite number as score, got {score!r}")
     return Hit(read_document(document), float(score))
-
-
-def _encodable(query: str) -> str:
-    """Replace lone surrogates, which JSON in UTF-8 cannot carry."""
-    return query.encode("utf-8", "replace").decode("utf-8")

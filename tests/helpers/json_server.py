@@ -16,6 +16,7 @@ class JsonServer(ThreadingHTTPServer):
 
     Attributes:
         script: Replies to give first.
+        status: The status of what ``answer`` returns.
         requests: What was posted, with the path under ``"path"``.
         seen_headers: The headers of every request.
         headers: Sent with every reply.
@@ -27,6 +28,7 @@ class JsonServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
         self.script: list[Callable[[], Reply]] = []
+        self.status: Callable[[dict[str, Any]], int] = lambda body: 200
         self.requests: list[dict[str, Any]] = []
         self.seen_headers: list[dict[str, str]] = []
         self.headers: dict[str, str] = {}
@@ -46,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.script:
             status, content = self.server.script.pop(0)()
         else:
-            status, content = 200, json.dumps(self.server.answer(body)).encode()
+            status, content = self.server.status(body), json.dumps(self.server.answer(body)).encode()
         if status == 0:
             self.close_connection = True
             return

@@ -16,6 +16,7 @@ from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, 
 from agent_r1_envs.paper_search.backends.recordings import Mode, Recordings
 from agent_r1_envs.paper_search.data import Paper
 from agent_r1_envs.paper_search.identity import earliest, last_allowed, paper_key
+from agent_r1_envs.retry import RetryPolicy
 
 BASE_URL: Final = "https://api.semanticscholar.org/graph/v1"
 
@@ -69,7 +70,9 @@ class SemanticScholarBackend:
             raise ValueError(f"expected an address like http://host:port/graph/v1, got {base_url!r}")
         self.base_url = base_url
         self._api_key_env = api_key_env
-        self._patience = Patience(connections, requests_per_second, timeout, retries, backoff, longest_pause)
+        self._patience = Patience(
+            connections, requests_per_second, timeout, RetryPolicy(retries, backoff, longest_pause)
+        )
         if recordings is None and mode != "auto":
             raise ValueError(f"mode={mode!r} needs recordings=, a folder")
         self._recordings = None if recordings is None else Recordings(recordings, mode)

@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
-
 from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
 from agent_r1_envs.paper_search.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance.prompts import QUESTION, check_prompt, fill_prompt
@@ -54,9 +52,7 @@ class ClassifierSelector:
     ) -> None:
         if batch_size < 1 or cache_size < 0:
             raise ValueError(f"expected batch_size >= 1 and cache_size >= 0, got {batch_size} and {cache_size}")
-        self.endpoint = JsonEndpoint(url, timeout=timeout, retries=retries, backoff=backoff)
-        if httpx.URL(url).path == "/":
-            self.endpoint.url = str(httpx.URL(url).copy_with(path="/classify"))
+        self.endpoint = JsonEndpoint(url, path="/classify", timeout=timeout, retries=retries, backoff=backoff)
         self.model, self.prompt, self.batch_size = model, check_prompt(prompt), batch_size
         self.cache = ScoreCache(cache_size)
         self.failures = 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
+from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
 from agent_r1_envs.paper_search.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance.prompts import QUESTION, check_prompt, fill_prompt
 from agent_r1_envs.paper_search.relevance.score_cache import ScoreCache
@@ -60,26 +59,12 @@ class JudgeSelector:
         if concurrency < 1 or cache_size < 0:
             raise ValueError(f"expected concurrency >= 1 and cache_size >= 0, got {concurrency} and {cache_size}")
         self.endpoint = JsonEndpoint(
-            f"{url.rstrip('/')}/chat/completions",
-            timeout=timeout,
-            retries=retries,
-            backoff=backoff,
-            headers=_authorisation(api_key_env),
+            chat_address(url), timeout=timeout, retries=retries, backoff=backoff, key_env=api_key_env
         )
-        self._api_key_env = api_key_env
         self.model, self.prompt, self.logprobs, self.concurrency = model, check_prompt(prompt), logprobs, concurrency
         self.cache = ScoreCache(cache_size)
         self.failures = 0
         """Papers that were not judged."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        kept = {**self.endpoint.__getstate__(), "headers": {}}  # without the key
-        return {**self.__dict__, "endpoint": kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        endpoint = JsonEndpoint.__new__(JsonEndpoint)
-        endpoint.__dict__ = {**state["endpoint"], "headers": _authorisation(state["_api_key_env"])}
-        self.__dict__ = {**state, "endpoint": endpoint}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JudgeSelector:
         return self  # a copied env shares the scores
@@ -114,11 +99,6 @@ class JudgeSelector:
         except (EndpointError, ValueError) as error:
             logger.warning("a paper was not judged: %s", error)
             return None
-
-
-def _authorisation(variable: str) -> dict[str, str]:
-    key = os.environ.get(variable, "")
-    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def read_verdict(reply: Any) -> float:
