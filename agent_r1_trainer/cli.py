@@ -79,10 +79,15 @@ def bench(
     max_turns: Annotated[int | None, typer.Option(help="Turn limit instead of the environment's own.")] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="Context of a model: default, native or none. Without it, the one it was trained in."),
+        typer.Option(help="Context of a model: default, tools, native or none. Without it, the one it was trained in."),
     ] = None,
-    temperature: Annotated[float, typer.Option(help="Of a model's sampling; 0 is greedy.")] = 0.0,
-    max_tokens: Annotated[int, typer.Option(help="Longest reply of a model.")] = 1024,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of a model's sampling; 0, which is greedy, by itself.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest reply of a model; 1024 by itself.")] = None,
+    sampling: Annotated[
+        str, typer.Option(help="Further arguments of a model's sampling, a JSON object; null sends none.")
+    ] = "{}",
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a reply of an endpoint.")] = 120.0,
     retries: Annotated[int, typer.Option(help="How often a request to an endpoint is repeated.")] = 4,
 ) -> None:
@@ -100,8 +105,9 @@ def bench(
         env_kwargs=env_kwargs,
         max_turns=max_turns,
         recipe=recipe,
-        sampling={"temperature": temperature, "max_tokens": max_tokens},
+        sampling={n: v for n, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None},
         transport={"timeout": timeout, "retries": retries},
+        further=sampling,
     )
     raise typer.Exit(code)
 
@@ -115,7 +121,7 @@ def demos(
     seed: Seed = 0,
     env_kwargs: EnvKwargs = "{}",
     max_turns: Annotated[int | None, typer.Option(help="Turn limit instead of the environment's own.")] = None,
-    recipe: Annotated[str, typer.Option(help="Context of plain text: default, native or none.")] = "default",
+    recipe: Annotated[str, typer.Option(help="Context of plain text: default, tools, native or none.")] = "default",
     only_successful: Annotated[bool, typer.Option("--only-successful", help="Leave unsolved episodes out.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a file that is there.")] = False,
 ) -> None:

@@ -18,13 +18,14 @@ class ContextSettings:
     """What a flow has to know of a model's training.
 
     Attributes:
-        recipe: Wrappers around an env with plain text observations: ``"default"``, ``"native"`` or ``"none"``.
+        recipe: Wrappers around an env with plain text observations: ``"default"``, ``"tools"``,
+            ``"native"`` or ``"none"``.
         history_thinking: ``"keep"`` or ``"strip"`` the thinking in earlier replies.
         chat_template_kwargs: Arguments of the chat template.
         stop_token_ids: Ids that end a reply beside those that model, tokenizer and template declare.
     """
 
-    recipe: Literal["default", "native", "none"] = "default"
+    recipe: Literal["default", "tools", "native", "none"] = "default"
     history_thinking: Literal["keep", "strip"] = "keep"
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     stop_token_ids: list[int] = field(default_factory=list)

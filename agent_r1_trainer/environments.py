@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -15,10 +15,11 @@ from gymnasium.wrappers import TimeLimit
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.env_ids import find_spec
 
-__all__ = ["EnvArgument", "EnvFactory", "Panel", "Recipe", "panel_of", "turn_limit"]
+__all__ = ["RECIPES", "EnvArgument", "EnvFactory", "Panel", "Recipe", "panel_of", "turn_limit"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
-Recipe = Literal["default", "native", "none"]
+Recipe = Literal["default", "tools", "native", "none"]
+RECIPES: tuple[str, ...] = get_args(Recipe)
 
 _NOT_TEXT = (Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Tuple)
 
@@ -31,7 +32,8 @@ class EnvFactory:
         source: A registered id, an `EnvSpec`, or a function that returns a new environment at every call.
         kwargs: Arguments of the environment's constructor (or of the function).
         recipe: What is wrapped around an environment whose observations are plain text: the default recipe (an action
-            format and the chat history), the native one (the history alone, a reply is a command) or nothing.
+            format and the chat history), that of tools (calls, whose schemas go to the chat template or the endpoint),
+            the native one (the history alone, a reply is a command) or nothing.
             Environments that emit messages or token ids are left as they are.
         max_turns: Most turns of an episode; None leaves the limit to the environment's own spec.
 
@@ -52,8 +54,8 @@ class EnvFactory:
             )
         if not isinstance(self.source, (str, EnvSpec)) and not callable(self.source):
             raise TypeError(f"env must be an id, an EnvSpec or a function, got {type(self.source).__name__}")
-        if self.recipe not in ("default", "native", "none"):
-            raise ValueError(f"recipe must be 'default', 'native' or 'none', got {self.recipe!r}")
+        if self.recipe not in RECIPES:
+            raise ValueError(f"recipe must be {' or '.join(map(repr, RECIPES))}, got {self.recipe!r}")
 
     @property
     def name(self) -> str:
@@ -168,4 +170,5 @@ def turn_limit(env: gymnasium.Env) -> int | None:
 def _apply_recipe(env: gymnasium.Env, recipe: Recipe) -> gymnasium.Env:
     from agent_r1_wrappers import recipes
 
-    return recipes.default(env) if recipe == "default" else recipes.native(env)
+    stacks = {"default": recipes.default, "tools": recipes.tools, "native": recipes.native}
+    return stacks[recipe](env)

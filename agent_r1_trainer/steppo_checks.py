@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, get_args
 
 from agent_r1_trainer import credit
+from agent_r1_trainer.environments import RECIPES
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _check_ranges(config: StepPOConfig) -> None:
         ("critic", ("value_head", "separate")),
         ("value_grad_to_trunk", ("full", "detach")),
         ("history_thinking", ("keep", "strip")),
-        ("recipe", ("default", "native", "none")),
+        ("recipe", RECIPES),
         ("step_anchor", ("state", "observation")),
         ("whitening_scope", ("environment", "batch")),
         ("kl_in", ("loss", "reward")),

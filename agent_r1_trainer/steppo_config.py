@@ -9,6 +9,7 @@ import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig
+from agent_r1_trainer.environments import Recipe
 from agent_r1_trainer.losses.weights import Aggregation
 from agent_r1_trainer.steppo_checks import check_config, check_credit
 
@@ -44,11 +45,12 @@ class StepPOConfig(BaseConfig):
     eval_env_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Arguments of the evaluation environment's constructor."}
     )
-    recipe: Literal["default", "native", "none"] = field(
+    recipe: Recipe = field(
         default="default",
         metadata={
             "help": "Wrappers around an environment with plain text observations: 'default' (an action format and the "
-            "chat history), 'native' (the chat history; a reply is a command) or 'none'."
+            "chat history), 'tools' (tool calls, whose schemas go to the chat template, and the chat history), "
+            "'native' (the chat history; a reply is a command) or 'none'."
         },
     )
     task_sampler: str | None = field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,11 @@ from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.runner import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
-from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.environments import RECIPES
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["bench_command"]
 
-RECIPES = ("default", "native", "none")
 INTERRUPTED = 130
 
 
@@ -39,8 +39,12 @@ def bench_command(
     recipe: str | None,
     sampling: Mapping[str, Any],
     transport: Mapping[str, Any],
+    further: str = "{}",
 ) -> int:
-    """Run the command; see ``agent-r1 bench --help`` for the arguments. Returns the exit status."""
+    """Run the command; see ``agent-r1 bench --help`` for the arguments. Returns the exit status.
+
+    ``sampling`` holds the arguments that have an option of their own and were said, ``further`` is ``--sampling``.
+    """
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         spec = parse_agent(agent)
@@ -53,7 +57,7 @@ def bench_command(
             concurrency=concurrency,
             env_kwargs=json_object(env_kwargs, "--env-kwargs"),
             max_turns=max_turns,
-            sampling=_sampling(spec, recipe, sampling),
+            sampling=_sampling(spec, recipe, sampling, json_object(further, "--sampling")),
             transport=transport if spec.kind == "openai" else {},
         )
         run = BenchRun(settings, out)
@@ -72,16 +76,26 @@ def bench_command(
         return 2
 
 
-def _sampling(spec: AgentSpec, recipe: str | None, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides a model's replies; a model that was trained here brings its own recipe."""
+def _sampling(
+    spec: AgentSpec, recipe: str | None, named: Mapping[str, Any], further: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the options say of a model's replies."""
     if recipe is not None and recipe not in RECIPES:
         raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {recipe!r}")
     if not spec.is_model:
         if recipe is not None:
             raise ValueError(f"--recipe is the context of a model; the agent {spec} takes none")
+        if further:
+            raise ValueError(f"--sampling is for a model; the agent {spec} takes none")
         return {}
-    own = ContextSettings.load(spec.model) if spec.kind == "hf" else ContextSettings()
-    return {"recipe": recipe or own.recipe, **sampling}
+    said = {**named, **({} if recipe is None else {"recipe": recipe})}
+    for name in said:
+        if name in further or (name == "max_tokens" and "max_completion_tokens" in further):
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"{option} {said[name]} and --sampling {json.dumps(dict(further))} say the same; say it once"
+            )
+    return {**said, **further}
 
 
 def _play(run: BenchRun, say: Console) -> int:
@@ -91,7 +105,7 @@ def _play(run: BenchRun, say: Console) -> int:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=say, transient=True, disable=not say.is_terminal) as progress:
-            bar = progress.add_task(str(run.settings.agent), total=total, completed=total - jobs)
+            bar = progress.add_task(run.settings.agent.shown, total=total, completed=total - jobs)
             summary = run.run(lambda record: progress.advance(bar))
     except KeyboardInterrupt:
         done = total - len(run.jobs)
@@ -123,8 +137,11 @@ def show(summary: Summary, run: BenchRun) -> None:
         interval = f"{figure.low:.3f} .. {figure.high:.3f}" if figure.low < figure.high else "no spread"
         table.add_row(name.replace("_", " "), f"{figure.value:.3f}", interval)
     console = Console(highlight=False)
-    title = f"{settings.agent} on {settings.env}, {run.split}, {summary.episodes} episodes"
+    title = f"{settings.agent.shown} on {settings.env}, {run.split}, {summary.episodes} episodes"
     console.print(title, markup=False, soft_wrap=True)
     console.print(table)
+    if summary.usage:
+        counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in summary.usage.items())
+        console.print(f"used: {counts}", markup=False, soft_wrap=True)
     stops = ", ".join(f"{name} {count}" for name, count in summary.stops.items())
     console.print(f"stopped by: {stops}\n{run.folder}: episodes.jsonl, summary.json", markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 
-from agent_r1_trainer.bench.agents.base import Agent
+from agent_r1_trainer.bench.agents.base import Agent, Reply
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
 from agent_r1_trainer.env_contract import CheckedEnv, error_text, verdict
 
@@ -65,6 +65,8 @@ def _step(action: str, reward: float, observation: Any, info: dict[str, Any]) ->
     step: dict[str, Any] = {"action": str(action), "reward": reward, "observation": _said(observation)}
     if "invalid_action" in info:
         step["invalid"] = info["invalid_action"]
+    if isinstance(action, Reply):
+        step["usage"] = action.usage
     return step
 
 

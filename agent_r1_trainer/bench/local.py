@@ -10,9 +10,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
-from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+from agent_r1_trainer.generation import TransformersGenerator
 from agent_r1_trainer.models import stop_token_ids
 from agent_r1_trainer.trajectory import Trajectory
 
@@ -36,7 +37,7 @@ def play_local(
         model: Name on the hub, or a folder that ``save_pretrained`` wrote.
         jobs: The episodes.
         concurrency: Rows of a batch.
-        sampling: ``temperature`` and ``max_tokens``.
+        sampling: As :func:`~agent_r1_trainer.bench.sampling.local_params` takes them.
 
     Raises:
         ValueError: A reply of ``max_tokens`` leaves no room for a prompt.
@@ -45,13 +46,10 @@ def play_local(
     tokenizer = AutoTokenizer.from_pretrained(model)
     network: Any = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
-    params = SamplingParams(
-        max_new_tokens=sampling["max_tokens"],
-        temperature=sampling["temperature"],
-        stop_token_ids=stop_token_ids(
-            network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs
-        ),
+    stops = stop_token_ids(
+        network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs
     )
+    params = local_params(sampling, stops)
     window = getattr(network.config.get_text_config(), "max_position_embeddings", _WINDOW)
     if window <= params.max_new_tokens:
         raise ValueError(f"--max-tokens {params.max_new_tokens} leaves no room for a prompt in a context of {window}")
@@ -76,7 +74,12 @@ def play_local(
 
 def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:
     steps = [
-        {"action": step.text, "reward": step.reward, **({"invalid": "refused"} if step.invalid else {})}
+        {
+            "action": step.text,
+            "reward": step.reward,
+            **({"invalid": "refused"} if step.invalid else {}),
+            "usage": {"prompt_tokens": len(step.prompt_ids), "completion_tokens": len(step.response_ids)},
+        }
         for step in trajectory.steps
     ]
     return EpisodeRecord(

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from agent_r1_envs.endpoint import public_address
 from agent_r1_trainer.bench.log import EpisodeLog
 
 __all__ = ["ManifestError", "claim_folder"]
@@ -42,7 +43,7 @@ def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False)
     if path.exists():
         theirs = _read(path)
         differing = sorted(
-            key for key in {*mine, *theirs} - _FREE if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))
+            key for key in {*mine, *theirs} - _FREE if _ordered(mine.get(key)) != _ordered(theirs.get(key))
         )
         if not differing:
             return True
@@ -71,7 +72,13 @@ def _read(path: Path) -> dict[str, Any]:
         raise ManifestError(f"{path} is damaged ({error}); choose another --out") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ManifestError(f"{path} is not the manifest of a benchmark run; choose another --out")
+    if isinstance(manifest.get("agent"), str):  # earlier versions kept a password in the address
+        manifest["agent"] = public_address(manifest["agent"])
     return manifest
+
+
+def _ordered(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _own_version() -> str:

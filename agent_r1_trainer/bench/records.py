@@ -42,7 +42,7 @@ class EpisodeRecord:
         reward_info: Components of the score at the end.
         protocol: What makes the score comparable, as the env reports it at reset; empty if it does not.
         steps: The transcript: per turn ``action`` (what the agent wrote), ``reward`` and, where there is one,
-            ``observation`` (the answer) and ``invalid`` (the reason).
+            ``observation`` (the answer), ``invalid`` (the reason) and ``usage`` (counts of a model's tokens).
     """
 
     episode: int

@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates, share_estimate
@@ -31,6 +31,7 @@ class Summary:
         reward: Mean sum of rewards.
         turns: Mean number of actions.
         invalid_rate: Share of the actions that the env refused.
+        usage: Sums of what the turns count, such as ``prompt_tokens``; empty where they count nothing.
     """
 
     episodes: int
@@ -41,6 +42,7 @@ class Summary:
     reward: Estimate
     turns: Estimate
     invalid_rate: Estimate
+    usage: dict[str, int] = field(default_factory=dict)
 
 
 def summarize(records: Sequence[EpisodeRecord]) -> Summary:
@@ -49,6 +51,10 @@ def summarize(records: Sequence[EpisodeRecord]) -> Summary:
     Raises:
         ValueError: There is no record.
     """
+    usage: Counter[str] = Counter()
+    for record in records:
+        for step in record.steps:
+            usage.update(step.get("usage", {}))
     reward, turns = ratio_estimates([[r.reward, r.turns] for r in records], [[1, 1]] * len(records))
     return Summary(
         episodes=len(records),
@@ -59,6 +65,7 @@ def summarize(records: Sequence[EpisodeRecord]) -> Summary:
         reward=reward,
         turns=turns,
         invalid_rate=share_estimate([r.invalid for r in records], [r.turns for r in records]),
+        usage=dict(usage),
     )
 
 

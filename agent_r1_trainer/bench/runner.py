@@ -137,7 +137,7 @@ class BenchRun:
     def _agent(self) -> Any:
         from agent_r1_trainer.bench.agents import make_agent
 
-        return make_agent(self.settings.agent, {**self.settings.sampling, **self.settings.transport})
+        return make_agent(self.settings.agent, self.settings.sampling, self.settings.transport)
 
     def _describe(self) -> tuple[dict[str, Any], int | None]:
         """Return what decides the episodes, and the number of tasks."""
@@ -152,7 +152,7 @@ class BenchRun:
                 "dataset": "" if panel is None else panel.dataset,
                 "panel_hash": "" if panel is None else panel.content_hash,
                 "tasks": None if panel is None else len(panel),
-                "agent": str(self.settings.agent),
+                "agent": self.settings.agent.shown,
                 "model_hash": model_fingerprint(self.settings.agent.model) if self.settings.agent.kind == "hf" else "",
                 "sampling": dict(self.settings.sampling),
                 "seed": self.settings.seed,

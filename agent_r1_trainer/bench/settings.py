@@ -10,6 +10,8 @@ from typing import Any
 
 from gymnasium.envs.registration import load_env_creator
 
+from agent_r1_envs.endpoint import public_address
+from agent_r1_trainer.bench.sampling import complete_sampling
 from agent_r1_trainer.env_ids import find_spec
 
 __all__ = ["AgentSpec", "BenchSettings", "env_arguments", "parse_agent"]
@@ -34,6 +36,11 @@ class AgentSpec:
     def __str__(self) -> str:
         """Return the form of the command line."""
         return ":".join(filter(None, [self.kind, self.model])) + (f"@{self.url}" if self.url else "")
+
+    @property
+    def shown(self) -> str:
+        """The form of the command line without a password or a key that stands in the address."""
+        return public_address(str(self))
 
     @property
     def is_model(self) -> bool:
@@ -74,7 +81,8 @@ class BenchSettings:
         concurrency: Most episodes at a time.
         env_kwargs: Further arguments of the env's constructor, JSON data.
         max_turns: Turn limit; None for the env's own.
-        sampling: Settings of a model: ``recipe``, ``temperature``, ``max_tokens``; empty for other agents.
+        sampling: Arguments of a model's sampling, and ``recipe``; completed and checked by
+            :func:`~agent_r1_trainer.bench.sampling.complete_sampling`. Empty for other agents.
         transport: Settings that change no reply, such as ``timeout``.
     """
 
@@ -94,6 +102,8 @@ class BenchSettings:
             raise ValueError(f"episodes must be at least 1, got {self.episodes}")
         if self.concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {self.concurrency}")
+        sampling = complete_sampling(self.agent.kind, self.agent.model, self.sampling)
+        object.__setattr__(self, "sampling", sampling)
 
 
 def env_arguments(env: str, split: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:

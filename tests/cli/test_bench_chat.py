@@ -88,17 +88,24 @@ def test_plays_whole_episodes(server: JsonServer, tmp_path: Path, concurrency: i
 
 
 def test_failures_that_pass_are_not_noticed(server: JsonServer, tmp_path: Path) -> None:
-    server.script = [lambda: (503, b"loading"), lambda: (0, b"")]
-    assert bench(server, tmp_path)[1].success.value == 1.0
+    late = b'{"error": {"code": 503, "message": "no provider answers"}}'
+    page = b"<html>starting</html>"
+    server.script = [lambda: (503, b"loading"), lambda: (0, b""), lambda: (200, page)]
+    server.script += [lambda: (200, completed), lambda: (200, late), lambda: (200, b"")]
+    completed = json.dumps(completion("<tool_call>")).encode()
+    summary = bench(server, tmp_path, retries=3)[1]
+    assert summary.failed == 0 and summary.usage["requests"] == len(server.requests)
 
 
 def test_an_episode_that_fails_is_counted_and_can_be_played_again(server: JsonServer, tmp_path: Path) -> None:
-    server.script = [lambda: (400, b"the prompt is too long"), lambda: (200, b"<html>"), lambda: (200, b'{"a": 1}')]
+    page = [lambda: (200, b"<html>")] * 3
+    server.script = [lambda: (400, b"the prompt is too long"), *page, lambda: (200, b'{"a": 1}')]
     run, summary = bench(server, tmp_path)
     assert summary.failed == 3 and summary.success.value == 0.5
     errors = [record.error for record in run.records[:3]]
     assert "refused the request: HTTP 400" in errors[0] and "the prompt is too long" in errors[0]
-    assert "other than JSON" in errors[1] and "another form than chat completions" in errors[2]
+    assert "failed 3 times, last with HTTP 200 and no JSON" in errors[1]
+    assert "another form than chat completions" in errors[2]
     assert bench(server, tmp_path)[1].success.value == 1.0
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from agent_r1_trainer.bench.command import bench_command
 from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.bench.runner import BenchRun
+from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.tiny_policy import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
@@ -61,6 +63,31 @@ def test_a_reply_that_leaves_no_room_is_refused(
 ) -> None:
     assert bench(model, tmp_path, 1, max_tokens=10**6) == 2
     assert "--max-tokens 1000000 leaves no room" in capsys.readouterr().err
+
+
+def test_sampling_of_a_local_model_and_what_it_read_and_wrote(model: Path, tmp_path: Path) -> None:
+    settings = BenchSettings(
+        env=HOTPOT,
+        agent=parse_agent(f"hf:{model}"),
+        episodes=2,
+        sampling={"temperature": 1.0, "top_k": 1, "max_tokens": 8},
+    )
+    run = BenchRun(settings, tmp_path / "sampled")
+    summary = run.run()
+    used = [step["usage"] for record in run.records for step in record.steps]
+    assert summary.failed == 0 and all(0 < turn["completion_tokens"] <= 8 < turn["prompt_tokens"] for turn in used)
+    assert summary.usage == {name: sum(turn[name] for turn in used) for name in used[0]}
+    greedy = BenchSettings(**{**vars(settings), "sampling": {**settings.sampling, "temperature": 0.0, "top_k": 0}})
+    same = BenchRun(greedy, tmp_path / "greedy")
+    same.run()
+    assert [[step["action"] for step in r.steps] for r in run.records] == [
+        [step["action"] for step in r.steps] for r in same.records
+    ], "the most likely token alone is kept"
+
+
+def test_the_python_interface_has_the_defaults_of_the_command(model: Path) -> None:
+    settings = BenchSettings(env=HOTPOT, agent=parse_agent(f"hf:{model}"))
+    assert settings.sampling == {"recipe": "native", "temperature": 0.0, "max_tokens": 1024}
 
 
 def test_other_weights_are_another_run(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from agent_r1_trainer.bench.command import show
 from agent_r1_trainer.bench.intervals import paired_difference, ratio_estimates, share_estimate
 from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.report import summarize, write_summary
+from agent_r1_trainer.bench.settings import AgentSpec
 
 
 def record(episode: int, success: bool, turns: int, invalid: int, error: str = "") -> EpisodeRecord:
@@ -68,7 +69,7 @@ def test_paired_differences_cover_the_truth_at_the_ends_too() -> None:
 
 def test_a_figure_without_spread_is_printed_without_an_interval(tmp_path: Path, capsys: Any) -> None:
     run = SimpleNamespace(
-        settings=SimpleNamespace(agent="a", env="e"), split="test", folder=tmp_path, records=[], jobs=[]
+        settings=SimpleNamespace(agent=AgentSpec("random"), env="e"), split="test", folder=tmp_path, records=[], jobs=[]
     )
     show(summarize([record(i, False, 3, 0) for i in range(10)]), run)  # type: ignore[arg-type]
     printed = capsys.readouterr().out

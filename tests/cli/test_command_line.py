@@ -44,7 +44,7 @@ def test_demos(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--env", "HotpotQA-v0"], "Did you mean: `AgentR1/HotpotQA-v0`"),
-        (["--env", HOTPOT, "--recipe", "x"], "recipe must be 'default', 'native' or 'none', got 'x'"),
+        (["--env", HOTPOT, "--recipe", "x"], "recipe must be 'default' or 'tools' or 'native' or 'none', got 'x'"),
         (["--env", HOTPOT, "--episodes", "0"], "episodes must be at least 1"),
         (["--env", HOTPOT, "--split", "dev"], "split must be one of train, validation, test"),
     ],
@@ -69,7 +69,10 @@ def test_envs_prints_one_line_each() -> None:
         ),
         (["--env", "AgentR1/Hotpot-v0", "--agent", "random"], "Did you mean"),
         (["--env", "Hotpot", "--agent", "random"], "Did you mean: `AgentR1/HotpotQA-v0`"),
-        (["--env", HOTPOT, "--agent", "random", "--recipe", "x"], "--recipe must be one of default, native, none"),
+        (
+            ["--env", HOTPOT, "--agent", "random", "--recipe", "x"],
+            "--recipe must be one of default, tools, native, none",
+        ),
         (["--env", HOTPOT, "--agent", "random", "--recipe", "native"], "the agent random takes none"),
         (["--env", "no_such_module:X-v0", "--agent", "random"], "no_such_module"),
         (["--env", HOTPOT, "--agent", "random", "--split", "dev"], "split must be one of train, validation, test"),

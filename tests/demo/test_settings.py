@@ -53,7 +53,7 @@ def test_a_mixture_takes_ids_and_entries(tmp_path):
         ("model: m\nenv: e\nmax_steps: 1.5\n", "max_steps must be a whole number, got 1.5"),
         ("model: m\nenv: e\nmerge_steps: 1\n", "merge_steps must be true or false, got 1"),
         ("model: m\nenv: e\ngamma: true\n", "gamma must be a number, got True"),
-        ("model: m\nenv: e\nrecipe: nativ\n", "recipe must be 'default' or 'native' or 'none', got 'nativ'"),
+        ("model: m\nenv: e\nrecipe: nativ\n", "recipe must be 'default' or 'tools' or 'native' or 'none', got 'nativ'"),
         ("model: m\nenv: e\nmax_turns: [3]\n", "max_turns must be a whole number or null, got [3]"),
         ("model: m\nenv: e\nenv_kwargs: 3\n", "env_kwargs must be settings of its own or a string or null, got 3"),
         ("model: m\nenv: e\nthreads: many\n", "threads must be a whole number or null, got 'many'"),

@@ -30,7 +30,7 @@ def test_environments_are_built_from_ids_specs_and_functions(source):
     env.close()
 
 
-@pytest.mark.parametrize(("recipe", "wraps"), [("default", True), ("native", True), ("none", False)])
+@pytest.mark.parametrize(("recipe", "wraps"), [("default", True), ("tools", True), ("native", True), ("none", False)])
 def test_the_recipe_is_applied_to_plain_text(recipe, wraps):
     env = EnvFactory(HOTPOTQA, {"split": "validation"}, recipe=recipe)()
     assert isinstance(env.observation_space, Messages) == wraps

@@ -143,7 +143,8 @@ class ParseToolCalls(ActionFormat):
     def _without_call(self, reply: str) -> str | MalformedAction:
         text = reply[thinking_end(reply) :].strip()
         if self._no_call == "invalid":
-            return MalformedAction(reply, "there is no <tool_call>...</tool_call> in the reply")
+            form = "tool call" if self._schemas == "template" else "<tool_call>...</tool_call>"
+            return MalformedAction(reply, f"there is no {form} in the reply")
         if not text:
             return MalformedAction(reply, "there is neither a tool call nor an answer in the reply")
         return self._command([RawCall(self._finish_tool, text)])

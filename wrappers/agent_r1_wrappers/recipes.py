@@ -1,6 +1,7 @@
 """Recipes: named stacks of wrappers.
 
-:func:`default` is what a bare id gets in training, :func:`native` the smallest stack. A published recipe is an id of
+:func:`default` is what a bare id gets in training, :func:`tools` is for models and endpoints with tool calls of their
+own, :func:`native` is the smallest stack. A published recipe is an id of
 its own, registered with its wrappers when ``agent_r1_wrappers`` is imported::
 
     import agent_r1_wrappers
@@ -201,6 +202,26 @@ def default(env: gymnasium.Env) -> gymnasium.Env:
     if isinstance(env.unwrapped, AgentEnv):
         return AppendHistory(AugmentContext(ExplainInvalid(ParseTags(env))))
     return AppendHistory(env)
+
+
+def tools(env: gymnasium.Env) -> gymnasium.Env:
+    """Return the env as chat whose replies are tool calls, with the schemas for the chat template or the endpoint.
+
+    They are in ``info["chat_template_kwargs"]`` of reset, and no word of them in the system message. An env without
+    tools gets one, ``act(command)``. An env that emits chat messages already stays as it is.
+
+    Args:
+        env: An env with text actions.
+
+    Raises:
+        WrapperOrderError: If the env is neither text nor chat.
+    """
+    if isinstance(env.observation_space, Messages):
+        return env
+    called = ParseToolCalls(env, schemas="template")
+    if isinstance(env.unwrapped, AgentEnv) and not isinstance(env.unwrapped, ToolEnv):
+        return AppendHistory(AugmentContext(ExplainInvalid(called)))
+    return AppendHistory(called)
 
 
 def native(env: gymnasium.Env) -> gymnasium.Env:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agent_r1_trainer.bench.agents.base import Agent
@@ -11,8 +12,15 @@ from agent_r1_trainer.bench.settings import AgentSpec
 __all__ = ["Agent", "make_agent"]
 
 
-def make_agent(spec: AgentSpec, options: Mapping[str, Any]) -> Agent:
-    """Build the agent that ``spec`` names; ``options`` are for a model behind an endpoint.
+def make_agent(
+    spec: AgentSpec, sampling: Mapping[str, Any], transport: Mapping[str, Any] = MappingProxyType({})
+) -> Agent:
+    """Build the agent that ``spec`` names.
+
+    Args:
+        spec: Which one.
+        sampling: Sampling arguments of a model behind an endpoint.
+        transport: How patient with the endpoint: ``timeout``, ``retries``, ``backoff``.
 
     Raises:
         ValueError: The kind is none of ``random``, ``expert`` and ``openai``.
@@ -28,5 +36,5 @@ def make_agent(spec: AgentSpec, options: Mapping[str, Any]) -> Agent:
     if spec.kind == "openai":
         from agent_r1_trainer.bench.agents.chat import ChatAgent
 
-        return ChatAgent(spec.model, spec.url, **options)
+        return ChatAgent(spec.model, spec.url, sampling=sampling, **transport)
     raise ValueError(f"there is no agent of the kind {spec.kind!r} here")

@@ -7,10 +7,32 @@ from typing import Any, Protocol
 
 import gymnasium
 
-__all__ = ["Act", "Agent", "AgentError"]
+__all__ = ["Act", "Agent", "AgentError", "Reply"]
 
 Act = Callable[[Any, dict[str, Any]], str]
 """From an observation and its ``info`` to the next action."""
+
+
+class Reply(str):
+    """An action that says what it cost.
+
+    Attributes:
+        usage: Counts by name, such as ``prompt_tokens``; kept with the turn and added up in the summary.
+    """
+
+    __slots__ = ("usage",)
+
+    usage: dict[str, int]
+
+    def __new__(cls, text: str, usage: dict[str, int]) -> Reply:
+        """Make the action."""
+        reply = super().__new__(cls, text)
+        reply.usage = usage
+        return reply
+
+    def __getnewargs__(self) -> tuple[str, dict[str, int]]:  # type: ignore[override]
+        """Return the arguments that rebuild the action from a pickle or a copy."""
+        return str(self), self.usage
 
 
 class AgentError(RuntimeError):
@@ -22,7 +44,7 @@ class Agent(Protocol):
 
     Attributes:
         recipe: The context that it needs: ``"none"`` for an agent that writes native commands, ``"default"`` or
-            ``"native"`` for a model that reads chat messages.
+            another one for a model that reads chat messages.
     """
 
     recipe: str

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import json
-import os
+import logging
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
-from agent_r1_envs.endpoint import JsonEndpoint
-from agent_r1_trainer.bench.agents.base import Act, AgentError
+from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
+from agent_r1_envs.retry import PassingFailure, is_passing
+from agent_r1_trainer.bench.agents.base import Act, AgentError, Reply
+from agent_r1_trainer.bench.agents.tool_calls import Turn, read_message, with_calls
+from agent_r1_trainer.bench.sampling import LENGTHS, complete_sampling, request_arguments
 
 __all__ = ["ChatAgent"]
 
+logger = logging.getLogger(__name__)
+
+_OLD_LENGTH, _NEW_LENGTH = LENGTHS
+_UNSUPPORTED = re.compile("unsupported|not supported|instead", re.IGNORECASE)
+_REFUSED = (400, 422)
+
 
 class ChatAgent:
-    """Plays through the messages of the default recipe.
+    """Plays through the messages that the env emits.
 
-    Each turn posts the whole conversation. Tool schemas, if the recipe passes them on (``chat_template_kwargs``), go
-    along as ``tools``; calls that the server has parsed out of a reply are written back into it in Hermes form, which
-    is what the recipe reads. A key in the environment variable ``OPENAI_API_KEY`` is sent.
+    Each turn posts the whole conversation. Tool schemas, if the recipe hands them on (``chat_template_kwargs``), go
+    along as ``tools``; see :mod:`agent_r1_trainer.bench.agents.tool_calls` for the calls that come back. A key in the
+    environment variable ``OPENAI_API_KEY`` is sent.
+
+    A model that refuses ``max_tokens`` and asks for ``max_completion_tokens`` gets that instead, from then on.
 
     Args:
         model: Name of the model at the endpoint.
         url: Base address, such as ``http://127.0.0.1:8000/v1``.
-        recipe: ``"default"`` or ``"native"``.
-        temperature: Of sampling; 0 is greedy.
-        max_tokens: Longest reply.
+        sampling: Arguments of :func:`~agent_r1_trainer.bench.sampling.complete_sampling`.
         timeout: Seconds to wait for a reply.
         retries: How often a request is repeated after the first failure.
         backoff: Seconds that the first pause between two tries lasts at most.
+
+    Raises:
+        ValueError: An argument is out of range, or cannot be set.
     """
 
     def __init__(
@@ -37,32 +51,86 @@ class ChatAgent:
         model: str,
         url: str,
         *,
-        recipe: str = "default",
-        temperature: float = 0.0,
-        max_tokens: int = 1024,
+        sampling: Mapping[str, Any] | None = None,
         timeout: float = 120.0,
         retries: int = 4,
         backoff: float = 0.5,
     ) -> None:
-        key = os.environ.get("OPENAI_API_KEY")
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        address = url.rstrip("/")
-        if not address.endswith("/chat/completions"):
-            address += "/chat/completions"
-        self.endpoint = JsonEndpoint(address, timeout=timeout, retries=retries, backoff=backoff, headers=headers)
-        self.recipe = recipe
-        self._settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self.endpoint = JsonEndpoint(
+            chat_address(url), timeout=timeout, retries=retries, backoff=backoff, key_env="OPENAI_API_KEY"
+        )
+        complete = complete_sampling("openai", model, sampling or {})
+        self.recipe: str = complete["recipe"]
+        self._settings = {"model": model, **request_arguments(complete)}
+        self._renames = False
 
     def begin(self, env: gymnasium.Env[Any, Any], info: dict[str, Any], seed: int) -> Act:
-        """Begin an episode."""
+        """Begin an episode.
+
+        Raises:
+            AgentError: The recipe is one of tools, and the env hands none on.
+        """
         tools = info.get("chat_template_kwargs", {}).get("tools")
-        extra = {"tools": tools} if tools else {}
+        if self.recipe == "tools" and not tools:
+            raise AgentError("this env has a context of its own, which hands no tools on; leave --recipe tools out")
+        settings = {"seed": seed, **self._settings, **({"tools": tools} if tools else {})}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        turns: list[Turn] = []
 
         def act(observation: Any, info: dict[str, Any]) -> str:
-            body = {**self._settings, "seed": seed, "messages": _messages(observation), **extra}
-            return _reply(self.endpoint.post(body), self.endpoint.url)
+            answer, requests = self._ask({**settings, "messages": with_calls(_messages(observation), turns)})
+            try:
+                turns.append(read_message(answer["choices"][0]["message"], len(turns)))
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                raise AgentError(
+                    f"{self.endpoint.address} answered in another form than chat completions: {str(answer)[:200]!r}"
+                ) from error
+            return Reply(turns[-1].reply, {"requests": requests, **_usage(answer.get("usage"))})
 
         return act
+
+    def _ask(self, body: dict[str, Any]) -> tuple[Any, int]:
+        """Post a request, once more under the newer name of the longest reply if that is asked for."""
+        if self._renames:
+            body = _renamed(body)
+        try:
+            return self.endpoint.ask(body, _check)
+        except EndpointError as error:
+            if error.status not in _REFUSED:
+                raise
+            said = str(error) if error.body is None else json.dumps(error.body)
+            if not (_OLD_LENGTH in body and _NEW_LENGTH in said and _UNSUPPORTED.search(said)):
+                raise _with_way_out(error, body, said) from error
+        answer, requests = self.endpoint.ask(_renamed(body), _check)
+        self._renames = True
+        logger.info("%s wants %s", self.endpoint.address, _NEW_LENGTH)
+        return answer, requests + 1
+
+
+def _renamed(body: dict[str, Any]) -> dict[str, Any]:
+    return {_NEW_LENGTH if name == _OLD_LENGTH else name: value for name, value in body.items()}
+
+
+def _with_way_out(error: EndpointError, body: dict[str, Any], said: str) -> EndpointError:
+    """Name the argument that was refused, if the refusal names one that need not be sent."""
+    free = [name for name in body if name not in ("model", "messages", "tools", *LENGTHS)]
+    refused = [name for name in free if re.search(rf"\b{re.escape(name)}\b", said)]
+    hint = "".join(f"; to send no {name}: --sampling '{{\"{name}\": null}}'" for name in refused[:1])
+    return EndpointError(f"{error}{hint}", error.status, error.body)
+
+
+def _check(answer: Any) -> None:
+    """Read an error that a gateway sends with the status of success.
+
+    Raises:
+        PassingFailure: There is one in place of a reply, which may pass.
+    """
+    if not isinstance(answer, dict) or answer.get("choices") or not answer.get("error"):
+        return
+    error = answer["error"]
+    code = error.get("code") if isinstance(error, dict) else None
+    if not isinstance(code, int) or is_passing(code):
+        raise PassingFailure(f"an error in place of a reply: {str(error)[:200]!r}")
 
 
 def _messages(observation: Any) -> list[dict[str, Any]]:
@@ -73,24 +141,14 @@ def _messages(observation: Any) -> list[dict[str, Any]]:
     raise AgentError(f"a chat model reads messages or text, not {type(observation).__name__}")
 
 
-def _reply(answer: Any, url: str) -> str:
-    try:
-        message = answer["choices"][0]["message"]
-        content = message.get("content") or ""
-        if isinstance(content, list):
-            content = "".join(part.get("text", "") for part in content)
-        calls = [_hermes(call["function"]) for call in message.get("tool_calls") or []]
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise AgentError(f"{url} answered in another form than chat completions: {str(answer)[:200]!r}") from error
-    return "\n".join([*([content] if content else []), *calls])
-
-
-def _hermes(function: dict[str, Any]) -> str:
-    arguments = function.get("arguments") or "{}"
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:  # the model's own fault: pass it on as it wrote it
-            return f'<tool_call>\n{{"name": {json.dumps(function["name"])}, "arguments": {arguments}}}\n</tool_call>'
-    call = {"name": function["name"], "arguments": arguments}
-    return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+def _usage(usage: Any) -> dict[str, int]:
+    """Return the numbers of tokens that a reply counts, under one name each; those that it leaves out are left out."""
+    if not isinstance(usage, dict):
+        return {}
+    prompt, completion = (usage.get(f"{part}_tokens_details") for part in ("prompt", "completion"))
+    counts = {
+        **{name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+        "cached_tokens": prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
+        "reasoning_tokens": completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
+    }
+    return {name: count for name, count in counts.items() if isinstance(count, int) and not isinstance(count, bool)}
