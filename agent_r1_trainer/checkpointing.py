@@ -198,7 +198,7 @@ class CheckpointedTrainer(BaseTrainer):
             "task_sampler": sampler,
             "flow": plain(self.flow),
             "start": start_of(self._models),
-            "peft": {
+            "adapters": {
                 name: {key: value for key, value in plain(adapter.to_dict()).items() if key not in _OF_FILES}
                 for name, adapter in adapters.items()
             },
@@ -208,10 +208,13 @@ class CheckpointedTrainer(BaseTrainer):
 
     def _is_done(self, checkpoint: str) -> bool:
         """Whether a checkpoint has taken all the steps that there are; transformers would take another one."""
-        total = self.args.max_steps
-        if total <= 0:
-            total = math.ceil(self.args.num_train_epochs * len(self.get_train_dataloader()))
-        return _trainer_state(checkpoint).global_step >= total
+        return _trainer_state(checkpoint).global_step >= self._total_steps
+
+    @property
+    def _total_steps(self) -> int:
+        if self.args.max_steps > 0:
+            return self.args.max_steps
+        return math.ceil(self.args.num_train_epochs * len(self.get_train_dataloader()))
 
     def _take_over(self, checkpoint: str) -> TrainOutput:
         """Load what a run that is done came to."""
@@ -220,6 +223,7 @@ class CheckpointedTrainer(BaseTrainer):
             load_trainable(self._models.critic, Path(checkpoint) / CRITIC_WEIGHTS)
         self._load_state(_read_state(checkpoint))
         self.state = _trainer_state(checkpoint)
+        self.state.max_steps = self._total_steps
         if self.args.load_best_model_at_end and self.state.best_model_checkpoint is not None:
             self._load_best_model()
         loss = self._totals["loss"] / max(self._totals["steps"], 1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from agent_r1_trainer.files import write_json
 
 __all__ = ["ContextSettings"]
 
@@ -32,10 +33,7 @@ class ContextSettings:
 
     def save(self, folder: str | Path) -> None:
         """Write the settings into the folder of a model."""
-        path = Path(folder) / FILE
-        scratch = path.with_suffix(f".{os.getpid()}.tmp")
-        scratch.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-        os.replace(scratch, path)
+        write_json(Path(folder) / FILE, asdict(self))
 
     @classmethod
     def load(cls, model: str | Path) -> ContextSettings:

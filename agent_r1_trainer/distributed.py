@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.utils import gather_object
 
+from agent_r1_trainer.files import FileLock, LockError
 from agent_r1_trainer.losses import MetricSums
 
 T = TypeVar("T")
 
-__all__ = ["any_rank", "gather_items", "largest", "own_share", "reduce_metrics", "together"]
+__all__ = [
+    "any_rank",
+    "gather_items",
+    "held_by_main",
+    "largest",
+    "own_share",
+    "reduce_metrics",
+    "together",
+]
 
 
-def gather_items(accelerator: Accelerator, items: Sequence[T]) -> list[T]:
+def gather_items(accelerator: Accelerator | PartialState, items: Sequence[T]) -> list[T]:
     """The items of all ranks, in the order of the ranks; every rank gets the same list."""
     return list(items) if accelerator.num_processes == 1 else list(gather_object(list(items)))
+
+
+@contextmanager
+def held_by_main(accelerator: Accelerator | PartialState, lock: FileLock) -> Iterator[None]:
+    """Hold a lock in the main process for the length of the block; where it cannot be had, every rank raises.
+
+    Raises:
+        LockError: Somebody else has it.
+    """
+    problem, taken = "", False
+    if accelerator.is_main_process:
+        try:
+            lock.acquire()
+            taken = True
+        except LockError as error:
+            problem = str(error)
+    try:
+        problem = "".join(gather_items(accelerator, [problem]))
+        if problem:
+            raise LockError(problem)
+        yield
+    finally:
+        if taken:
+            lock.release()
 
 
 def own_share(accelerator: Accelerator, items: Sequence[T]) -> list[T]:

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 _APPLIED = frozenset(
     "rollout_concurrency generation_batch_rows generation_batch_tokens generation_cache_tokens micro_batch_tokens "
-    "merge_steps max_skipped_updates critic_learning_rate critic_max_grad_norm eval_env_kwargs "
+    "merge_steps max_skipped_updates max_masked_ratio critic_learning_rate critic_max_grad_norm eval_env_kwargs "
     "eval_episodes eval_num_generations eval_temperature eval_greedy log_completions num_completions_to_print".split()
 )
 """Fields of `StepPOConfig` itself that a resumed run takes from now; those of `TrainingArguments` are all such but:"""
@@ -118,7 +118,7 @@ def compare_settings(
         difference
         for name in sorted({*there} & {*now} - _NOWHERE)
         # Adapters of another version of PEFT have other fields; other arguments of an environment do differ.
-        for difference in differences(there[name], now[name], name, common=name == "peft")
+        for difference in differences(there[name], now[name], name, common=name == "adapters")
     ]
     adaptive = not _ADAPTIVE.isdisjoint({there.get("lr_scheduler_type"), now.get("lr_scheduler_type")})
     fixed = tuple(difference for difference in found if not _may_change(difference.name.split("."), adaptive))
@@ -274,7 +274,7 @@ def _own_fields() -> frozenset[str]:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
     own = {field.name for field in fields(StepPOConfig)} - {field.name for field in fields(BaseConfig)}
-    return frozenset(own | {"env", "envs", "tasks", "flow", "start", "peft", "chat_template"})
+    return frozenset(own | set("model env envs tasks flow start adapters peft chat_template warm_start".split()))
 
 
 def _hash(parameters: Sequence[nn.Parameter]) -> str | None:

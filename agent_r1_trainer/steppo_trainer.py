@@ -15,11 +15,12 @@ from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
-from agent_r1_trainer.distributed import gather_items
+from agent_r1_trainer.distributed import gather_items, held_by_main
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
 from agent_r1_trainer.failures import FailureWatch, commonest
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.flow_setup import set_up_flows
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
@@ -122,6 +123,7 @@ class StepPOTrainer(ReportingTrainer):
             raise ValueError("DeepSpeed and FSDP are not supported yet: use accelerate with plain data parallelism")
         if args.n_gpu > 1:
             raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
+        self.run_lock = run_lock(args.output_dir)
         self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
         self.add_callback(self._boundary)
         self.sampling = SamplingParams(
@@ -256,23 +258,28 @@ class StepPOTrainer(ReportingTrainer):
 
         Raises:
             ValueError: There is no checkpoint, or it was written with settings that make another run of it.
+            LockError: Another run is in `output_dir`.
         """
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
-            if resume_from_checkpoint is None:
-                raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
         self._training = True
         try:
-            if resume_from_checkpoint:
-                self._check_checkpoint(str(resume_from_checkpoint))
-                self._watch.trust(self.panels)
-                if self._is_done(str(resume_from_checkpoint)):
-                    return self._take_over(str(resume_from_checkpoint))
-            return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+            with held_by_main(self.accelerator, self.run_lock):
+                return self._train(resume_from_checkpoint, **kwargs)
         finally:
             self._boundary.release()
             self._training = False
             self.close_environments()
+
+    def _train(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> TrainOutput:
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
+        if resume_from_checkpoint:
+            self._check_checkpoint(str(resume_from_checkpoint))
+            self._watch.trust(self.panels)
+            if self._is_done(str(resume_from_checkpoint)):
+                return self._take_over(str(resume_from_checkpoint))
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, int], num_items_in_batch: Any | None = None

@@ -18,6 +18,7 @@ from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.runner import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
 from agent_r1_trainer.environments import RECIPES
+from agent_r1_trainer.files import LockError
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["bench_command"]
@@ -70,6 +71,7 @@ def bench_command(
         gymnasium.error.Error,
         ManifestError,
         LogError,
+        LockError,
         BenchError,
     ) as error:
         say.print(f"agent-r1 bench: {error}", style="red", markup=False)

@@ -9,13 +9,9 @@ from types import TracebackType
 from typing import BinaryIO
 
 from agent_r1_trainer.bench.records import EpisodeRecord
+from agent_r1_trainer.files import FileLock
 
-try:
-    import fcntl
-except ImportError:  # Windows: two runs in one folder are then the user's own business
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["EpisodeLog", "LogError", "lock_file", "read_log"]
+__all__ = ["EpisodeLog", "LogError", "read_log"]
 
 
 class LogError(RuntimeError):
@@ -46,27 +42,28 @@ def read_log(path: Path) -> list[EpisodeRecord]:
 class EpisodeLog:
     """Appends records to a log; a context manager.
 
-    Opening it cuts a torn last line away and takes a lock that the system frees when the process ends.
+    Opening it takes a lock that the system frees when the process ends, and cuts a torn last line away.
 
     Args:
         path: The file; made when missing.
 
     Raises:
-        LogError: Another run has the log open.
+        LockError: Another run has the log open.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(path), "wait for it or choose another --out")
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> EpisodeLog:
-        self._file = self.path.open("ab+")
+        self._lock.acquire()
         try:
-            lock_file(self._file, self.path)
-        except LogError:
-            self._file.close()
+            self._file = self.path.open("ab+")
+            self._file.truncate(_whole_lines(self._file))
+        except BaseException:
+            self.__exit__(None, None, None)
             raise
-        self._file.truncate(_whole_lines(self._file))
         return self
 
     def __exit__(
@@ -75,6 +72,7 @@ class EpisodeLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+        self._lock.release()
 
     def append(self, record: EpisodeRecord) -> None:
         """Write one line; when it returns, the line survives the end of this process."""
@@ -83,20 +81,6 @@ class EpisodeLog:
         self._file.write(line.encode("utf-8", "replace") + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-
-
-def lock_file(file: BinaryIO, path: Path) -> None:
-    """Take the file for this process, until it is closed.
-
-    Raises:
-        LogError: Another process has it.
-    """
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise LogError(f"{path}: another run is writing here; wait for it or choose another --out") from error
 
 
 def _whole_lines(file: BinaryIO) -> int:

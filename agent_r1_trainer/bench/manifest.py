@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from agent_r1_envs.endpoint import public_address
 from agent_r1_trainer.bench.log import EpisodeLog
+from agent_r1_trainer.files import write_json
+from agent_r1_trainer.resuming import differences
 
 __all__ = ["ManifestError", "claim_folder"]
 
@@ -35,22 +36,18 @@ def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False)
 
     Raises:
         ManifestError: The folder holds a run with other settings, or a damaged manifest.
-        LogError: Another run is writing there.
+        LockError: Another run is writing there.
     """
     path = folder / "manifest.json"
     mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings}
     log = folder / "episodes.jsonl"
     if path.exists():
         theirs = _read(path)
-        differing = sorted(
-            key for key in {*mine, *theirs} - _FREE if _ordered(mine.get(key)) != _ordered(theirs.get(key))
-        )
+        differing = [d for d in differences(theirs, json.loads(json.dumps(mine))) if d.name not in _FREE]
         if not differing:
             return True
         if not empty:
-            lines = "".join(
-                f"\n  {key}: {_short(theirs.get(key))} there, {_short(mine.get(key))} now" for key in differing
-            )
+            lines = "".join(f"\n  {difference}" for difference in differing)
             raise ManifestError(f"{folder} holds a run with other settings; choose another --out.{lines}")
         with EpisodeLog(log):  # refuses while the other run is still at work
             pass
@@ -59,9 +56,7 @@ def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False)
             f"{folder} holds episodes but no manifest.json that says what they are; choose another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(mine, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    write_json(path, mine)
     return False
 
 
@@ -77,17 +72,8 @@ def _read(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _ordered(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
 def _own_version() -> str:
     try:
         return version("agent-r1")
     except PackageNotFoundError:  # run from a source tree that is not installed
         return "unknown"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 120 else text[:117] + "..."

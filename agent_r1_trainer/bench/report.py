@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from agent_r1_trainer.bench.intervals import Estimate, ratio_estimates, share_estimate
 from agent_r1_trainer.bench.records import EpisodeRecord
+from agent_r1_trainer.files import write_json
 
 __all__ = ["Summary", "summarize", "write_summary"]
 
@@ -71,6 +70,4 @@ def summarize(records: Sequence[EpisodeRecord]) -> Summary:
 
 def write_summary(summary: Summary, path: Path) -> None:
     """Write the figures as JSON, in one step."""
-    scratch = path.with_suffix(f".{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(asdict(summary), indent=2) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    write_json(path, asdict(summary))

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from agent_r1_trainer.bench.log import LogError, lock_file
+from agent_r1_trainer.files import FileLock, LockError
 
 __all__ = ["DemoError", "DemoFile", "Found", "read_rows"]
 
@@ -60,19 +60,23 @@ class DemoFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(path), "wait for it or choose another --out")
         self.found = Found()
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> DemoFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("ab+")
         try:
-            lock_file(self._file, self.path)
-            self.found = _scan(self._file, self.path)
-        except (LogError, DemoError) as error:
-            self._file.close()
+            self._lock.acquire()
+        except LockError as error:
             raise DemoError(str(error)) from error
-        self._file.truncate(self.found.end)
+        try:
+            self._file = self.path.open("ab+")
+            self.found = _scan(self._file, self.path)
+            self._file.truncate(self.found.end)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -81,6 +85,7 @@ class DemoFile:
         if self._file is not None:
             self._file.close()
             self._file = None
+        self._lock.release()
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write an episode; when it returns, the episode survives the end of this process."""

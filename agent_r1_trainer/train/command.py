@@ -11,6 +11,7 @@ from rich.console import Console
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.extras import explain_missing
 from agent_r1_trainer.failures import TooManyFailuresError
+from agent_r1_trainer.files import LockError
 
 __all__ = ["train_command"]
 
@@ -43,6 +44,7 @@ def train_command(
         gymnasium.error.Error,
         DemoError,
         TooManyFailuresError,
+        LockError,
     ) as error:
         if isinstance(error, ModuleNotFoundError):
             error = explain_missing(error, "training")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_r1_trainer.files import run_lock, write_json
+from agent_r1_trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["RunFolder"]
@@ -26,8 +28,12 @@ class RunFolder:
         path: Made if missing.
         manifest: The settings as plain data.
 
+    Attributes:
+        changed: Settings that the run goes on with instead of those that it was begun with.
+        lock: Held while a run is written.
+
     Raises:
-        ValueError: The folder holds a run of other settings.
+        ValueError: The folder holds a run of other settings, or is complete and was made with other ones.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
@@ -37,15 +43,20 @@ class RunFolder:
         self.model = path / "model"
         self.curve = path / "curve.png"
         self._manifest = path / "settings.json"
-        wanted = json.loads(json.dumps(manifest))
-        if self._manifest.exists():
-            found = json.loads(self._manifest.read_text(encoding="utf-8"))
-            if found != wanted:
-                names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
-                raise ValueError(
-                    f"{path} holds a run of other settings ({', '.join(names)}): choose another --out or remove it"
-                )
-        self._wanted = wanted
+        self._wanted = json.loads(json.dumps(manifest))
+        self.lock = run_lock(path)
+        self.changed: tuple[Difference, ...] = ()
+        if not self._manifest.exists():
+            return
+        found = json.loads(self._manifest.read_text(encoding="utf-8"))
+        refused, self.changed = compare_settings(_flat(found), _flat(self._wanted))
+        if self.complete:
+            refused += self.changed
+        if refused:
+            raise ValueError(
+                f"{path} holds a {'complete ' if self.complete else ''}run of other settings: choose another --out or "
+                "remove it" + "".join(f"\n  {difference}" for difference in refused)
+            )
 
     @property
     def complete(self) -> bool:
@@ -87,11 +98,18 @@ class RunFolder:
                 file.write(json.dumps(_readable(trajectory, tokenizer), ensure_ascii=False) + "\n")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON in one step: nobody sees half a file."""
-    scratch = path.with_suffix(f".{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run by name; a field that was left out has its default."""
+    from agent_r1_trainer.steppo_config import StepPOConfig
+
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(StepPOConfig):
+        if field.init:
+            made = None if field.default_factory is dataclasses.MISSING else field.default_factory()
+            defaults[field.name] = made if field.default is dataclasses.MISSING else field.default
+    given = manifest.get("training", {})
+    plain = json.loads(json.dumps({name: value for name, value in defaults.items() if name not in given}, default=str))
+    return {**plain, **given, **{name: value for name, value in manifest.items() if name != "training"}}
 
 
 def _readable(trajectory: Trajectory, tokenizer: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
@@ -16,10 +17,12 @@ from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
 from agent_r1_trainer.demo.table import exam_table
+from agent_r1_trainer.distributed import held_by_main
+from agent_r1_trainer.files import write_json
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.steppo_trainer import StepPOTrainer
 from agent_r1_trainer.tiny_policy import CHECKPOINTS
-from agent_r1_trainer.train.folder import RunFolder, write_json
+from agent_r1_trainer.train.folder import RunFolder
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings
 from agent_r1_trainer.train.warm import WarmStart, adapters
@@ -55,6 +58,11 @@ class TrainRun:
             self._console.print(done, markup=False, soft_wrap=True)
             self._show(_read_results(self.folder))
             return True
+        self._config()  # refuses what cannot work before anything is written, and joins the processes
+        with held_by_main(PartialState(), self.folder.lock):
+            return self._run()
+
+    def _run(self) -> bool:
         started = time.perf_counter()
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
@@ -68,6 +76,9 @@ class TrainRun:
         main = trainer.is_world_process_zero()
         if main:
             self.folder.open()
+            if self.folder.changed:
+                changed = "".join(f"\n  {difference}" for difference in self.folder.changed)
+                self._console.print(f"New settings for the rest of the run:{changed}", markup=False, soft_wrap=True)
         results: list[ExamResult] = []
         exam = self._exam = Exam(trainer, self.settings, self.settings.exam) if self.settings.exam else None
         if exam:
@@ -97,11 +108,6 @@ class TrainRun:
             if checkpoint is not None:
                 self._console.print(f"Going on from {checkpoint}.", markup=False, soft_wrap=True)
             self.folder.forget_after(-1 if checkpoint is None else reached.global_step)
-        if checkpoint is not None and reached.global_step >= reached.max_steps:
-            # Stopped in the exam that follows: transformers would take one step too many.
-            trainer._load_from_checkpoint(checkpoint)
-            trainer.state = reached
-            return True
         trainer.train(resume_from_checkpoint=checkpoint)
         return trainer.state.global_step >= trainer.state.max_steps
 
@@ -118,11 +124,14 @@ class TrainRun:
         name = self.settings.algorithm
         return self.settings.training.get("advantage_estimator", "StepPO") if name is None else ALGORITHMS[name].title
 
+    def _config(self) -> StepPOConfig:
+        return StepPOConfig(**{"disable_tqdm": True, **self.settings.training})
+
     def _build(self, model: str) -> StepPOTrainer:
         settings = self.settings
         trainer = StepPOTrainer(
             model=model,
-            args=StepPOConfig(**{"disable_tqdm": True, **settings.training}),
+            args=self._config(),
             env=settings.envs or settings.env,
             eval_env=settings.eval_env,
             callbacks=[self._reporter],
@@ -130,6 +139,7 @@ class TrainRun:
         )
         for callback in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             trainer.remove_callback(callback)
+        trainer.run_lock = self.folder.lock
         return trainer
 
     def _examine(self, trainer: StepPOTrainer, exam: Exam, policy: str, temperature: float) -> list[ExamResult]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_r1_trainer.train.folder import write_json
+from agent_r1_trainer.files import write_json
+from agent_r1_trainer.resuming import differences
 
 __all__ = ["claim_folder", "digest"]
 
@@ -32,10 +33,10 @@ def claim_folder(folder: Path, manifest: Mapping[str, Any], *, write: bool) -> N
     if path.exists():
         found = json.loads(path.read_text(encoding="utf-8"))
         begun = (folder / "model").exists() or any(folder.glob("checkpoint-*"))
-        if begun and found != wanted:
-            names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        differing = "".join(f"\n  {difference}" for difference in differences(found, wanted))
+        if begun and differing:
             raise ValueError(
-                f"{folder} holds a warm start of another kind ({', '.join(names)}): choose another folder or remove it"
+                f"{folder} holds a warm start of another kind; choose another folder or remove it.{differing}"
             )
     if write:
         folder.mkdir(parents=True, exist_ok=True)

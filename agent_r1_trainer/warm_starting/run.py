@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
@@ -22,6 +23,8 @@ from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.demos.file import read_rows
+from agent_r1_trainer.distributed import held_by_main
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.models import check_trainable_weights, load_model, stop_token_ids
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.warm_starting.claim import claim_folder, digest
@@ -76,6 +79,7 @@ def warm_start(
         ValueError: A setting that cannot work, or a folder that holds another warm start.
         DemoError: Data that cannot be read or trained on.
         WarmStartStopped: A SIGTERM came, and there is a checkpoint.
+        LockError: Another warm start is in the folder.
     """
     init = sft_config.pop("model_init_kwargs", None) or {}
     check_names(sft_config, "warm_start")
@@ -93,34 +97,35 @@ def warm_start(
         "limits": asdict(limits),
         "settings": {**sft_config, "model_init_kwargs": init},
     }
-    claim_folder(folder, manifest, write=args.process_index == 0)
-    if not (folder / "model").exists():
-        policy: Any = model
-        if isinstance(model, str):
-            tokenizer = tokenizer or AutoTokenizer.from_pretrained(model)
-            policy = load_model(model, init)
-        assert tokenizer is not None  # as was checked
-        if peft_config is None:
-            check_trainable_weights(policy)
-        encoded = encode_demonstrations(
-            read_rows(Path(rows)) if isinstance(rows, (str, os.PathLike)) else rows,
-            tokenizer,
-            stop_ids=_usual_first(
-                stop_token_ids(
-                    policy,
-                    tokenizer,
-                    more=context.stop_token_ids,
-                    chat_template_kwargs=context.chat_template_kwargs,
+    with held_by_main(PartialState(), run_lock(folder)):
+        claim_folder(folder, manifest, write=args.process_index == 0)
+        if not (folder / "model").exists():
+            policy: Any = model
+            if isinstance(model, str):
+                tokenizer = tokenizer or AutoTokenizer.from_pretrained(model)
+                policy = load_model(model, init)
+            assert tokenizer is not None  # as was checked
+            if peft_config is None:
+                check_trainable_weights(policy)
+            encoded = encode_demonstrations(
+                read_rows(Path(rows)) if isinstance(rows, (str, os.PathLike)) else rows,
+                tokenizer,
+                stop_ids=_usual_first(
+                    stop_token_ids(
+                        policy,
+                        tokenizer,
+                        more=context.stop_token_ids,
+                        chat_template_kwargs=context.chat_template_kwargs,
+                    ),
+                    tokenizer.eos_token_id,
                 ),
-                tokenizer.eos_token_id,
-            ),
-            context=context,
-            limits=replace(limits, sequence=_shorter(args.max_length, _window(policy))),
-            merge=merge_obstacle(policy.config, policy) is None and not getattr(peft_config, "lora_dropout", 0.0),
-        )
-        for reason, count in encoded.left_out.items():
-            logger.warning("%d of the demonstrated turns are not trained on: %s", count, reason)
-        _train(policy, args, encoded, tokenizer, peft_config, callbacks, context)
+                context=context,
+                limits=replace(limits, sequence=_shorter(args.max_length, _window(policy))),
+                merge=merge_obstacle(policy.config, policy) is None and not getattr(peft_config, "lora_dropout", 0.0),
+            )
+            for reason, count in encoded.left_out.items():
+                logger.warning("%d of the demonstrated turns are not trained on: %s", count, reason)
+            _train(policy, args, encoded, tokenizer, peft_config, callbacks, context)
     return folder / "model"
 
 

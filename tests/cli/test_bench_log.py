@@ -8,6 +8,7 @@ import pytest
 from agent_r1_trainer.bench.log import EpisodeLog, LogError, read_log
 from agent_r1_trainer.bench.manifest import ManifestError, claim_folder
 from agent_r1_trainer.bench.records import EpisodeRecord
+from agent_r1_trainer.files import LockError
 
 
 def record(episode: int, **fields: Any) -> EpisodeRecord:
@@ -67,9 +68,10 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
 
 def test_two_runs_cannot_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    with EpisodeLog(path), pytest.raises(LogError, match="another run is writing here"), EpisodeLog(path):
-        pass
+    with EpisodeLog(path), pytest.raises(LockError, match=f"log.jsonl is in use by process {os.getpid()} "):
+        write(path)
     write(path, record(0))
+    assert [found.name for found in tmp_path.iterdir()] == ["log.jsonl"]
 
 
 def test_keys_of_later_versions_are_left_out() -> None:

@@ -15,11 +15,12 @@ import gymnasium
 import pytest
 
 from agent_r1_envs.spaces import FreeText
-from agent_r1_trainer.bench.log import EpisodeLog, LogError, read_log
+from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.runner import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
+from agent_r1_trainer.files import LockError
 
 HOTPOT = "AgentR1/HotpotQA-v0"
 
@@ -147,7 +148,7 @@ def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv
 def test_a_run_that_never_got_going_gives_its_folder_up(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
     flaky.hopeless = True
     BenchRun(settings(env="Flaky-v0", episodes=2), tmp_path).run()
-    with EpisodeLog(tmp_path / "episodes.jsonl"), pytest.raises(LogError, match="another run"):
+    with EpisodeLog(tmp_path / "episodes.jsonl"), pytest.raises(LockError, match="in use by"):
         BenchRun(settings(seed=3, episodes=2), tmp_path)
     assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).run().stops) > 0
     assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).jobs) == 0

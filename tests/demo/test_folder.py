@@ -9,11 +9,30 @@ from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
 from agent_r1_trainer.train.folder import RunFolder
 
 
-def test_other_settings_are_refused_by_name(tmp_path):
-    RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 3}}).open()
-    RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 3}}).open()
-    with pytest.raises(ValueError, match=r"other settings \(exam, seed\)"):
-        RunFolder(tmp_path / "run", {"model": "a", "exam": {"episodes": 4}, "seed": 1})
+def test_other_settings_are_refused_with_both_values(tmp_path):
+    def folder(model="a", **training):
+        return RunFolder(tmp_path / "run", {"model": model, "exam": {"episodes": 3}, "training": training})
+
+    folder(seed=0, env_kwargs={"top_k": 2}).open()
+    assert folder(seed=0, env_kwargs={"top_k": 2}, gamma=1.0, output_dir="elsewhere").changed == ()
+    with pytest.raises(ValueError, match=r"run of other settings") as caught:
+        folder("b", seed=1, env_kwargs={"top_k": 3}, learning_rate=1e-3)
+    lines = str(caught.value).splitlines()[1:]
+    assert lines == ["  env_kwargs.top_k: 2 there, 3 now", '  model: "a" there, "b" now', "  seed: 0 there, 1 now"]
+
+
+def test_a_run_goes_on_with_settings_that_make_no_other_run_and_a_complete_one_does_not(tmp_path):
+    def folder(episodes=3, **training):
+        return RunFolder(tmp_path / "run", {"exam": {"episodes": episodes}, "training": {"seed": 0, **training}})
+
+    folder(max_steps=100).open()
+    changed = folder(4, max_steps=200, learning_rate=1e-3)
+    assert [difference.name for difference in changed.changed] == ["exam.episodes", "learning_rate", "max_steps"]
+    changed.open()
+    assert folder(4, max_steps=200, learning_rate=1e-3).changed == ()
+    changed.report.write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"(?s)complete run of other settings.*max_steps: 200 there, 300 now"):
+        folder(4, max_steps=300, learning_rate=1e-3)
 
 
 def test_nothing_is_made_before_open(tmp_path):

@@ -10,6 +10,7 @@ import time
 import pytest
 import yaml
 
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.train import train_command
 from agent_r1_trainer.train.settings import PRESETS
 
@@ -157,4 +158,32 @@ def test_a_setting_that_cannot_work_is_said_in_words(config, tmp_path, capsys):
     config.write_text(yaml.safe_dump({**settings, "epsilon": -1.0}), encoding="utf-8")
     assert train_command(config=config, preset=None, seed=0, out=tmp_path / "run") == 2
     assert "epsilon" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_longer_and_with_another_learning_rate(config, tmp_path, capsys, caplog):
+    out = tmp_path / "run"
+    settings = {
+        **yaml.safe_load(config.read_text(encoding="utf-8")),
+        "exam": None,
+        "eval_strategy": "no",
+        "max_steps": 4,
+    }
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    assert train_command(config=config, preset=None, seed=0, out=out) == 0
+    (out / "report.json").unlink()
+    config.write_text(yaml.safe_dump({**settings, "max_steps": 8, "learning_rate": 1e-4}), encoding="utf-8")
+    assert train_command(config=config, preset=None, seed=0, out=out) == 0
+    assert "learning_rate: 0.0005 there, 0.0001 now" in capsys.readouterr().out
+    assert [row["learning_rate"] for row in rows_of(out) if "learning_rate" in row] == pytest.approx([1.25e-4, 1.25e-5])
+    config.write_text(yaml.safe_dump({**settings, "gamma": 0.9, "max_steps": 16}), encoding="utf-8")
+    assert train_command(config=config, preset=None, seed=0, out=out) == 2
+    said = capsys.readouterr().err
+    assert "complete run of other settings" in said and "gamma: 1.0 there, 0.9 now" in said
+
+
+def test_two_runs_in_a_folder_are_refused(config, tmp_path, capsys):
+    with run_lock(tmp_path / "run"):
+        assert train_command(config=config, preset=None, seed=0, out=tmp_path / "run") == 2
+    assert f"is in use by process {os.getpid()}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

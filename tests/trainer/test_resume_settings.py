@@ -244,7 +244,7 @@ def test_adapters_are_compared(tmp_path):
     make_trainer(tmp_path, **{**RUN, "max_steps": 4}, peft_config=peft.LoraConfig(**adapters, lora_alpha=8)).train()
     same = make_trainer(tmp_path, **RUN, peft_config=peft.LoraConfig(**adapters, lora_alpha=8))
     same.train(resume_from_checkpoint=True)
-    with pytest.raises(ValueError, match="peft.default.lora_alpha: 8 there, 16 now"):
+    with pytest.raises(ValueError, match="adapters.default.lora_alpha: 8 there, 16 now"):
         other = make_trainer(tmp_path, **RUN, peft_config=peft.LoraConfig(**adapters, lora_alpha=16))
         other.train(resume_from_checkpoint=True)
     with pytest.raises(ValueError, match="start: "):

@@ -130,7 +130,9 @@ def test_an_interrupted_call_goes_on_and_a_finished_one_is_not_repeated(
     monkeypatch.setattr("agent_r1_trainer.warm_starting.run.encode_demonstrations", None)  # would be called
     assert warm_start(str(CHECKPOINT), data, broken, **settings) == path
     for other in ({"learning_rate": 1e-3}, {"context": ContextSettings("native")}):
-        with pytest.raises(ValueError, match="warm start of another kind .(settings|context).: choose another folder"):
+        with pytest.raises(
+            ValueError, match="(?s)warm start of another kind; choose another folder.*(settings|context).* there, "
+        ):
             warm_start(str(CHECKPOINT), data, broken, **{**settings, **other})
 
 
