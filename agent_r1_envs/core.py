@@ -8,9 +8,9 @@ refusing what is no action, keeping observations valid, enforcing resets, and sa
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import gymnasium
 import numpy as np
@@ -18,6 +18,7 @@ from gymnasium import logger
 from gymnasium.envs.registration import EnvSpec
 
 from agent_r1_envs.actions import MalformedAction
+from agent_r1_envs.arguments import argument_names, passes_on, unknown_argument
 from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.sampling import Order, TaskSampler, task_position
@@ -29,6 +30,11 @@ from agent_r1_envs.text import clean, is_unicode
 __all__ = ["AgentEnv", "Outcome", "Score"]
 
 TaskT = TypeVar("TaskT")
+
+_WITHOUT_WORLD = (
+    "{name} has no {method}(), so its episodes can be neither saved nor restored. Write both: `def _get_world(self)` "
+    "returns what the episode has changed as picklable data, and `def _set_world(self, world)` puts it back"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,10 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         shard: ``(i, n)`` restricts the env to the tasks at positions ``i, i + n, i + 2n, ...`` of the panel.
         max_length: The most characters of an observation.
         render_mode: None or ``"ansi"``.
+        **unknown: Refused; the error names the argument that may have been meant.
 
     Raises:
+        TypeError: If there is no such argument.
         ValueError: If an argument is out of its range.
     """
 
@@ -99,6 +107,12 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
 
     _spec: EnvSpec | None = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse an argument that the constructor does not have, with the one that may have been meant."""
+        if not passes_on(cls):
+            _refuse_unknown(cls, [name for name in kwargs if name not in argument_names(cls)])
+        return super().__new__(cls)
+
     def __init__(
         self,
         tasks: TaskSet[TaskT],
@@ -107,7 +121,9 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         shard: Sequence[int] = (0, 1),
         max_length: int = 32_768,
         render_mode: Literal["ansi"] | None = None,
+        **unknown: Any,
     ) -> None:
+        _refuse_unknown(type(self), unknown)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode is None or one of {self.metadata['render_modes']}, got {render_mode!r}")
         if max_length < 1:
@@ -144,8 +160,12 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         raise NotImplementedError
 
     def _get_world(self) -> Any:
-        """Return the state of the world as picklable data, from which :meth:`_set_world` can restore it."""
-        raise NotImplementedError
+        """Return the state of the world as picklable data, from which :meth:`_set_world` can restore it.
+
+        Raises:
+            SnapshotError: A subclass that does without cannot be saved; the message says what to write.
+        """
+        raise SnapshotError(_WITHOUT_WORLD.format(name=type(self).__name__, method="_get_world"))
 
     def _set_world(self, world: Any) -> None:
         """Put the world of :attr:`task` into a state that :meth:`_get_world` returned; ``world`` may be kept."""
@@ -278,9 +298,13 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
 
         Raises:
             ResetNeeded: If no episode has begun.
+            SnapshotError: If the class has no :meth:`_get_world` or no :meth:`_set_world`; the message says what to
+                write.
         """
         if not self._begun:
             raise ResetNeeded("there is no state before the first reset()")
+        if type(self)._set_world is AgentEnv._set_world:
+            raise SnapshotError(_WITHOUT_WORLD.format(name=type(self).__name__, method="_set_world"))
         return {
             "panel_hash": self.tasks.content_hash,
             "task_id": self.task_id,
@@ -374,6 +398,12 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         if registered is not None and registered.max_episode_steps is not None:
             protocol["turns"] = registered.max_episode_steps
         return {**protocol, **copy.deepcopy(self._protocol())}
+
+
+def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
+    for name in names:
+        known = [other for other in argument_names(cls) if other not in ("tasks", "tools")]  # those of a subclass only
+        raise TypeError(unknown_argument(f"{cls.__name__}()", name, known))
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:

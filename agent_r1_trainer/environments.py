@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import TimeLimit
 
+from agent_r1_envs.arguments import explain_unknown
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.env_ids import find_spec
 
-__all__ = ["RECIPES", "EnvArgument", "EnvFactory", "Panel", "Recipe", "panel_of", "turn_limit"]
+__all__ = ["RECIPES", "EnvArgument", "EnvFactory", "Panel", "Recipe", "make_env", "panel_of", "turn_limit"]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "tools", "native", "none"]
@@ -93,16 +94,40 @@ class EnvFactory:
 
     def _build(self) -> gymnasium.Env:
         if isinstance(self.source, (str, EnvSpec)):
-            if isinstance(self.source, str):
-                find_spec(self.source)  # registers the ids, and has better words for one that there is not
-            # The checker wraps the environment in warnings meant for its author; order enforcing stays on.
-            return gymnasium.make(
-                self.source, max_episode_steps=self.max_turns, disable_env_checker=True, **dict(self.kwargs)
-            )
-        env = self.source(**dict(self.kwargs))
+            return make_env(self.source, self.kwargs, self.max_turns)
+        try:
+            env = self.source(**dict(self.kwargs))
+        except TypeError as error:
+            if explained := explain_unknown(error, self.source, self.kwargs):
+                raise explained from error
+            raise
         if not isinstance(env, gymnasium.Env):
             raise TypeError(f"the function passed as env must return a gymnasium.Env, got {type(env).__name__}")
         return env if self.max_turns is None else TimeLimit(env, max_episode_steps=self.max_turns)
+
+
+def make_env(source: str | EnvSpec, kwargs: Mapping[str, Any], max_turns: int | None = None) -> gymnasium.Env:
+    """Build a registered environment.
+
+    Args:
+        source: Its id or spec.
+        kwargs: Arguments of its constructor.
+        max_turns: Most turns of an episode; None leaves the limit to the spec.
+
+    Raises:
+        TypeError: There is no such argument; the message names the nearest one.
+        gymnasium.error.Error: There is no such environment; the message names near ones.
+    """
+    spec = find_spec(source) if isinstance(source, str) else source  # registers the ids as well
+    try:
+        # The checker wraps the environment in warnings meant for its author; order enforcing stays on.
+        return gymnasium.make(source, max_episode_steps=max_turns, disable_env_checker=True, **dict(kwargs))
+    except TypeError as error:
+        entry = spec.entry_point
+        creator = load_env_creator(entry) if isinstance(entry, str) else entry
+        if creator is not None and (explained := explain_unknown(error, creator, kwargs)):
+            raise explained from error
+        raise
 
 
 class Panel:

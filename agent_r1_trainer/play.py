@@ -19,6 +19,7 @@ from agent_r1_envs.text import clean
 from agent_r1_envs.tools import parse_calls
 from agent_r1_trainer.bench.settings import env_arguments
 from agent_r1_trainer.env_contract import CheckedEnv, ContractError, close_quietly, verdict
+from agent_r1_trainer.environments import make_env
 from agent_r1_trainer.json_option import json_object
 
 __all__ = ["play_in_terminal"]
@@ -46,7 +47,7 @@ def play_in_terminal(env: str, split: str, task: str | None, seed: int | None, e
     console = Console(highlight=False, markup=False, soft_wrap=False)
     try:
         arguments = env_arguments(env, split, json_object(env_kwargs, "--env-kwargs"))
-        playing = gymnasium.make(env, disable_env_checker=True, **arguments)
+        playing = make_env(env, arguments)
     except (ValueError, TypeError, ImportError, gymnasium.error.Error) as error:
         return _refuse(str(error))
     try:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import gymnasium
 
 from agent_r1_envs.digest import digest
+from agent_r1_envs.errors import SnapshotError
 
 __all__ = ["AnchorKind", "record_observations", "state_anchor"]
 
@@ -51,7 +52,10 @@ def state_anchor(env: gymnasium.Env[Any, Any], observation: Any, kind: AnchorKin
     """
     state_key = getattr(env.unwrapped, "state_key", None)
     if kind == "state" and callable(state_key):
-        return str(state_key())
+        try:
+            return str(state_key())
+        except SnapshotError:  # its author did not say what the state is
+            pass
     inner = _innermost_wrapper(env)
     return digest(inner.last if isinstance(inner, _Recorder) else observation)
 

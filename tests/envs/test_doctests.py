@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = ["actions", "tasks", "spaces.free_text", "spaces.messages", "tools.base"]
+MODULES = ["actions", "arguments", "tasks", "spaces.free_text", "spaces.messages", "tools.base"]
 
 
 @pytest.mark.parametrize("name", MODULES)

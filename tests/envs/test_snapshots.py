@@ -10,6 +10,7 @@ import gymnasium
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
 
+from agent_r1_envs.core import AgentEnv
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.snapshots import Snapshot, restore, snapshot
 from tests.helpers.chat import Chat
@@ -197,3 +198,24 @@ def test_snapshots_are_small() -> None:
     saved = snapshot(env)
     assert isinstance(saved, Snapshot)
     assert len(pickle.dumps(saved)) < 20_000
+
+
+class Worldless(DirectoryEnv):
+    """Says nothing of its world."""
+
+    _get_world = AgentEnv._get_world
+    _set_world = AgentEnv._set_world
+
+
+def test_an_env_that_says_nothing_of_its_world_is_told_what_to_write() -> None:
+    env = Worldless()
+    env.reset(seed=0)
+    with pytest.raises(
+        SnapshotError, match=r"Worldless has no _set_world\(\).*`def _get_world\(self\)`.*`def _set_world"
+    ):
+        snapshot(env)
+    with pytest.raises(SnapshotError, match=r"Worldless has no _get_world\(\)"):
+        env.state_key()
+    Worldless._set_world = DirectoryEnv._set_world  # type: ignore[method-assign]
+    with pytest.raises(SnapshotError, match=r"Worldless has no _get_world\(\)"):
+        snapshot(env)

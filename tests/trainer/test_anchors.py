@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Text
 
+from agent_r1_envs import AgentEnv, Outcome, Score, TaskSet
 from agent_r1_trainer.environments import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.flows.anchors import record_observations, state_anchor
@@ -99,3 +100,27 @@ def test_only_an_estimator_that_compares_states_makes_episodes_record_them(tmp_p
         trainer.train()
         steps = [step for trajectory in trainer._experience.trajectories for step in trajectory.steps]
         assert {bool(step.anchor) for step in steps} == {expected}
+
+
+class Unsaid(AgentEnv[str]):
+    """One of this project's kind whose author did not say what its state is."""
+
+    def __init__(self) -> None:
+        super().__init__(TaskSet(["a"], dataset="synthetic", split="test", ids=["a"]))
+
+    def _begin(self) -> str:
+        return "left"
+
+    def _act(self, action: str) -> Outcome:
+        return Outcome("left" if action == "wait" else action)
+
+    def _score(self) -> Score:
+        return Score(False, 0.0, {})
+
+    def _instruction(self) -> str:
+        return "walk"
+
+
+def test_where_nobody_said_what_the_state_is_it_is_what_was_seen():
+    found = anchors(Unsaid, ["wait", "right", "left", "wait"], "state")
+    assert found[0] == found[1] == found[3] != found[2]
