@@ -35,6 +35,7 @@ class EpisodeSummary:
         error: What went wrong, if it failed.
         breach: Its environment broke the contract.
         repaired: Texts of its environment that had to be repaired.
+        split_tokens: Marks of turns in its prompts that others wrote and that were split.
     """
 
     reward: float
@@ -52,6 +53,7 @@ class EpisodeSummary:
     error: str = ""
     breach: bool = False
     repaired: int = 0
+    split_tokens: int = 0
 
 
 def summarize(trajectory: Trajectory) -> EpisodeSummary:
@@ -73,6 +75,7 @@ def summarize(trajectory: Trajectory) -> EpisodeSummary:
         error=trajectory.error,
         breach=trajectory.breach,
         repaired=trajectory.repaired,
+        split_tokens=trajectory.split_tokens,
     )
 
 
@@ -100,6 +103,7 @@ def episode_metrics(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
         "completions/min_length": float(min(lengths, default=0)),
         "completions/max_length": float(max(lengths, default=0)),
         "completions/clipped_ratio": sum(episode.cut for episode in kept) / replies,
+        "prompts/split_tokens": float(sum(episode.split_tokens for episode in episodes)),
         "tokens/longest_sequence": float(max((episode.tokens for episode in kept), default=0)),
         "steps": float(len(lengths)),
     }

@@ -83,6 +83,7 @@ class Trajectory:
         breach: It failed because its environment or flow returned what nobody can use; see `env_contract`.
         repaired: Texts of the environment that had to be repaired.
         reward_info: Components of the benchmark's reward at the end.
+        split_tokens: Marks of turns that others wrote into the prompts and that were split into letters.
         info: Anything else worth keeping (written to logs, never read by the mathematics).
     """
 
@@ -100,6 +101,7 @@ class Trajectory:
     breach: bool = False
     repaired: int = 0
     reward_info: dict[str, float] = field(default_factory=dict)
+    split_tokens: int = 0
     info: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+from agent_r1_wrappers.replies import sample_replies
 
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.environments import Panel, panel_of, turn_limit
@@ -71,9 +72,10 @@ class AgentEnvLoop(AgentFlowBase):
         }
         self._open: list[CheckedEnv] = []  # built and not closed; some of them idle
         self._idle: dict[str, list[CheckedEnv]] = {name: [] for name in self._make_env}
-        self._built: set[str] = set()
         self._known: dict[str, tuple[Panel | None, int | None]] = {}
         weakref.finalize(self, _close_all, self._open)
+        self._replies: dict[str, str] = {}
+        """What the action formats of each environment that was built once write."""
 
     @property
     def num_tasks(self) -> int | None:
@@ -102,9 +104,11 @@ class AgentEnvLoop(AgentFlowBase):
         Raises:
             ValueError: It cannot; the message has a reply and what became of it.
         """
-        renderer = ChatRenderer(self._tokenizer, self._episode_kwargs["chat_template_kwargs"])
+        template = self._episode_kwargs["chat_template_kwargs"]
         for name in self._idle:
-            check_replies(self._sample(name), self._tokenizer, sampling.stop_token_ids, renderer)
+            env = self._sample(name)
+            renderer = ChatRenderer(self._tokenizer, template, own=self._replies[name])
+            check_replies(env, self._tokenizer, sampling.stop_token_ids, renderer)
 
     def run(
         self,
@@ -177,6 +181,7 @@ class AgentEnvLoop(AgentFlowBase):
             assignment,
             self._tokenizer,
             stop_ids=sampling.stop_token_ids,
+            own=self._replies[assignment.env],
             policy_version=policy_version,
             **self._episode_kwargs,
         )
@@ -202,10 +207,11 @@ class AgentEnvLoop(AgentFlowBase):
         try:
             env = CheckedEnv(self._make_env[name](), vocabulary=len(self._tokenizer))
         except Exception as error:
-            if name not in self._built:
+            if name not in self._replies:
                 raise
             env = CheckedEnv(_Unbuilt(error))
-        self._built.add(name)
+        if name not in self._replies:
+            self._replies[name] = "\n".join(sample_replies(env, "So.").values())
         self._open.append(env)
         return env
 

@@ -24,6 +24,7 @@ class Episode:
         tokenizer: Decodes replies.
         max_prompt_length: The episode stops before a prompt longer than this.
         stop_ids: Ids that end a reply.
+        own: Replies of the environment's action format; see `PromptBuilder`.
         policy_version: Recorded on every step.
         history_thinking: See `PromptBuilder`.
         chat_template_kwargs: For every prompt; those of the environment's reset info are added.
@@ -38,6 +39,7 @@ class Episode:
         *,
         max_prompt_length: int,
         stop_ids: Sequence[int],
+        own: str = "",
         policy_version: int = 0,
         history_thinking: HistoryThinking = "keep",
         chat_template_kwargs: dict[str, Any] | None = None,
@@ -50,6 +52,7 @@ class Episode:
         self._tokenizer = tokenizer
         self._max_prompt_length = max_prompt_length
         self._stop_ids = stop_ids
+        self._own = own
         self._policy_version = policy_version
         self._history_thinking = history_thinking
         self._template_kwargs = dict(chat_template_kwargs or {})
@@ -86,7 +89,7 @@ class Episode:
         """Make the first prompt from what `reset` returned."""
         kwargs = {**self._template_kwargs, **self._info.get("chat_template_kwargs", {})}
         self._builder = PromptBuilder(
-            self._tokenizer, chat_template_kwargs=kwargs, history_thinking=self._history_thinking
+            self._tokenizer, chat_template_kwargs=kwargs, history_thinking=self._history_thinking, own=self._own
         )
         self.prompt_ids = self._builder.first(self._observation)
         if len(self.prompt_ids) > self._max_prompt_length:
@@ -170,6 +173,7 @@ class Episode:
             error=self._error,
             breach=self._breach,
             repaired=self.env.repaired - self._repaired,
+            split_tokens=0 if self._builder is None else self._builder.split_tokens,
             reward_info=self._info.get("reward_info", {}),
             info={"seed": self.assignment.seed, "protocol": self._protocol},
         )

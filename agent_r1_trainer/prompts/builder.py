@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_r1_trainer.prompts.foreign import TurnMarks
 from agent_r1_trainer.prompts.glue import glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
 from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
@@ -38,6 +39,11 @@ class PromptBuilder:
         tokenizer: The policy's tokenizer. Without a chat template the plain `PLAIN_TEMPLATE` is used, with a warning.
         chat_template_kwargs: Passed to the template: ``tools``, ``enable_thinking``, ``chat_template``, ...
         history_thinking: What happens to the thinking of earlier replies.
+        own: Replies of the environment's action format, whose tokens are no marks of turns; see `find_turn_marks`.
+
+    Attributes:
+        split_tokens: How many marks of turns in what others wrote were split into letters so far; see
+            :mod:`agent_r1_trainer.prompts.foreign`.
 
     Raises:
         ValueError: Unknown ``history_thinking``.
@@ -49,11 +55,13 @@ class PromptBuilder:
         *,
         chat_template_kwargs: Mapping[str, Any] | None = None,
         history_thinking: HistoryThinking = "keep",
+        own: str = "",
     ) -> None:
         if history_thinking not in ("keep", "strip"):
             raise ValueError(f"history_thinking must be 'keep' or 'strip', got {history_thinking!r}")
         self.history_thinking = history_thinking
-        self._renderer = ChatRenderer(tokenizer, chat_template_kwargs)
+        self.split_tokens = 0
+        self._renderer = ChatRenderer(tokenizer, chat_template_kwargs, own=own)
         self._messages: list[Message] | None = None
         self._prompt_ids: list[int] | None = None
 
@@ -115,10 +123,17 @@ class PromptBuilder:
         if self._prompt_ids is None:
             raise RuntimeError("call first() before reply_ids()")
         text = None if self._messages is None else glue_text(self._renderer, self._messages, ())
-        glue = [] if text is None else self._renderer.encode_inside(text)
+        glue = [] if text is None else self._renderer.encode(text, inside=True)
         end = turn_end(self._renderer, glue)
         closes = stop_ids[0] if end is None or glue[end] not in stop_ids else glue[end]
-        return [*self._renderer.encode_inside(reply), closes]
+        return [*self._renderer.encode(self._marks().cut(reply), inside=True), closes]
+
+    def forges_turns(self, reply: str) -> bool:
+        """Say whether a text that is to be a reply holds marks of turns, which no policy samples inside of one."""
+        return bool(self._marks().cut(reply).cuts)
+
+    def _marks(self) -> TurnMarks:
+        return self._renderer.marks(self._messages or ())
 
     def _glue(self, messages: list[Message], reply: str, response_ids: Sequence[int]) -> list[int] | None:
         """Ids after the response where the messages continue the last ones, else None."""
@@ -128,13 +143,18 @@ class PromptBuilder:
             return None
         count = len(self._messages)
         text = glue_text(self._renderer, messages[:count], messages[count + 1 :])
-        return None if text is None else glue_ids(self._renderer, text, response_ids)
+        if text is None:
+            return None
+        self.split_tokens += len(text.cuts)
+        return glue_ids(self._renderer, text, response_ids)
 
     def _render(self, messages: list[Message]) -> list[int]:
         if self.history_thinking == "strip" and any(message.get("role") == "assistant" for message in messages):
             opened = leaves_thinking_open(self._renderer.text(messages))
-            return self._renderer.ids(strip_messages(messages, opened))
-        return self._renderer.ids(messages)
+            messages = list(strip_messages(messages, opened))
+        rendered = self._renderer.render(messages)
+        self.split_tokens += len(rendered.cuts)
+        return self._renderer.encode(rendered)
 
 
 def continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> bool:

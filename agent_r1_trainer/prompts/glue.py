@@ -9,6 +9,7 @@ all.
 
 from collections.abc import Sequence
 
+from agent_r1_trainer.prompts.foreign import Rendered
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError, unused_word
 
 __all__ = ["closing_ids", "glue_ids", "glue_text", "turn_end"]
@@ -16,7 +17,7 @@ __all__ = ["closing_ids", "glue_ids", "glue_text", "turn_end"]
 
 def glue_text(
     renderer: ChatRenderer, before: Sequence[Message], after: Sequence[Message], *, generation_prompt: bool = True
-) -> str | None:
+) -> Rendered | None:
     """Text between a reply and the next one: the end of the turn, the new messages, the generation prompt.
 
     Args:
@@ -30,16 +31,15 @@ def glue_text(
     """
     marker = unused_word([*before, *after])
     try:
-        text = renderer.text(
+        rendered = renderer.render(
             [*before, {"role": "assistant", "content": marker}, *after], generation_prompt=generation_prompt
         )
     except PromptError:
         return None
-    head, found, tail = text.partition(marker)
-    return tail if found and marker not in tail else None
+    return rendered.after(marker)
 
 
-def glue_ids(renderer: ChatRenderer, text: str, response_ids: Sequence[int]) -> list[int]:
+def glue_ids(renderer: ChatRenderer, text: Rendered, response_ids: Sequence[int]) -> list[int]:
     """Ids of the glue after a sampled response.
 
     Args:
@@ -52,7 +52,7 @@ def glue_ids(renderer: ChatRenderer, text: str, response_ids: Sequence[int]) -> 
         end then belongs to the prompt); else those after the turn end, or after as much of it as the response has
         where the template closes a turn with several ids.
     """
-    ids = renderer.encode_inside(text)
+    ids = renderer.encode(text, inside=True)
     end = turn_end(renderer, ids)
     if end is None:
         return ids
@@ -81,7 +81,7 @@ def closing_ids(renderer: ChatRenderer) -> list[int]:
     question, more = ({"role": "user", "content": content} for content in ("Why?", "Go on."))
     for after in ([], [more]):
         text = glue_text(renderer, [question], after, generation_prompt=bool(after))
-        ids = [] if text is None else renderer.encode_inside(text)
+        ids = [] if text is None else renderer.encode(text, inside=True)
         end = turn_end(renderer, ids)
         if end is not None:
             return [ids[end]] if after else ids[end : end + _run(renderer, ids[end:])]

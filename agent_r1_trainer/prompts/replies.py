@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import gymnasium
+from agent_r1_wrappers.replies import read_reply, sample_replies
 
 from agent_r1_trainer.prompts.rendering import ChatRenderer
 
@@ -48,23 +49,18 @@ def check_replies(
     Raises:
         ValueError: A reply comes back as another text with another meaning.
     """
-    from agent_r1_wrappers.replies import read_reply, reply_for, sample_commands
 
     def through(text: str) -> str:
-        ids = renderer.encode_inside(text)
+        ids = renderer.encode(renderer.marks(()).cut(text), inside=True)
         end = next((place for place, token in enumerate(ids) if token in stop_ids), len(ids))
         return reply_text(tokenizer, ids[: end + 1], stop_ids)
 
-    for command in sample_commands(env):
+    for command, reply in sample_replies(env).items():
         if through(command).strip() != command:
             continue
-        try:
-            reply = reply_for(env, command)
-        except ValueError:  # the format has no reply for this one
-            continue
-        wanted, back = read_reply(env, reply), through(reply)
+        back = through(reply)
         found = read_reply(env, back)
-        if found != wanted:
+        if found != command:
             reason = getattr(found, "reason", f"the command is {str(found)!r}")
             raise ValueError(
                 f"the tokenizer does not write what the action format of {env} reads: the reply {reply!r} comes back "

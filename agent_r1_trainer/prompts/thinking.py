@@ -1,8 +1,7 @@
 """Taking the thinking out of earlier replies."""
 
-from collections.abc import Sequence
-
-from agent_r1_trainer.prompts.rendering import Message
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 __all__ = ["THINKING_TAGS", "leaves_thinking_open", "strip_messages", "strip_thinking"]
 
@@ -29,7 +28,7 @@ def strip_thinking(reply: str, opened: bool = False) -> str:
     return answer.partition(start)[0]
 
 
-def strip_messages(messages: Sequence[Message], opened: bool = False) -> list[Message]:
+def strip_messages(messages: Sequence[Mapping[str, Any]], opened: bool = False) -> list[Mapping[str, Any]]:
     """Return the messages without the thinking of assistant messages; those that hold none are the same objects."""
     return [_strip(message, opened) for message in messages]
 
@@ -40,7 +39,7 @@ def leaves_thinking_open(prompt: str) -> bool:
     return prompt.rstrip().endswith(start) and prompt.rfind(start) > prompt.rfind(end)
 
 
-def _strip(message: Message, opened: bool) -> Message:
+def _strip(message: Mapping[str, Any], opened: bool) -> Mapping[str, Any]:
     content = message.get("content")
     if message.get("role") != "assistant" or not isinstance(content, str):
         return message

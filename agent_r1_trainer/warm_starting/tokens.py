@@ -124,6 +124,8 @@ def _encode_episode(
             encoded.left_out["the prompt is too long"] += len(episode) - number
             break
         problem = _problem(row.reply, reply, tokenizer, stop_ids, limits)
+        if builder.forges_turns(row.reply):
+            problem = "the reply holds marks of turns"
         if problem:
             encoded.left_out[problem] += 1
         if not (merge and extends):

@@ -1,5 +1,7 @@
 """Commands as the replies that an env with action formats takes, and back."""
 
+from contextlib import suppress
+
 import gymnasium
 
 from agent_r1_envs.actions import MalformedAction
@@ -39,18 +41,29 @@ def read_reply(env: gymnasium.Env, reply: str) -> str:
     return reply
 
 
-def sample_commands(env: gymnasium.Env) -> list[str]:
-    """Return commands to try the action formats of ``env`` with, before any episode; none if it has no format.
+def sample_replies(env: gymnasium.Env, thought: str = "") -> dict[str, str]:
+    """Return commands to try the action formats of ``env`` with, before any episode, and the replies that hold them.
 
     They need not be right ones: a call of each tool that takes a single text, or one word for an env without tools.
+    There are none where there is no format, or where it cannot write and read such commands without an episode.
+
+    Args:
+        env: An env with any number of action formats.
+        thought: Thinking for the outermost format.
     """
     formats = _formats(env)
-    if not formats:
-        return []
-    tools = formats[-1].env_tools
-    if not tools:
-        return ["look"]
-    return [format_calls([Call(name, {tool.primary: "river"})], tools) for name, tool in tools.items() if tool.primary]
+    commands = ["look"] if formats else []
+    tools = formats[-1].env_tools if formats else {}
+    if tools:
+        calls = [Call(name, {tool.primary: "river"}) for name, tool in tools.items() if tool.primary]
+        commands = [format_calls([call], tools) for call in calls]
+    replies = {}
+    for command in commands:
+        with suppress(Exception):  # a format of another maker may need an episode first
+            reply = reply_for(env, command, thought)
+            if read_reply(env, reply) == command:
+                replies[command] = reply
+    return replies
 
 
 def _formats(env: gymnasium.Env) -> list[ActionFormat]:
