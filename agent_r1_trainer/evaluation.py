@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from agent_r1_trainer.generation import Generator, SamplingParams
 from agent_r1_trainer.metrics import EpisodeSummary, by_environment, episode_metrics, summarize
 from agent_r1_trainer.pass_at_k import pass_metrics
 from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_choice import choose_tasks
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["Evaluator", "evaluation_metrics", "forked_rng"]
@@ -35,7 +36,7 @@ class Evaluator:
     Args:
         flow: Runs the episodes; all its environments are evaluated on.
         accelerator: Divides them among the ranks.
-        episodes: How many tasks of each panel, from the first on; None takes all (100 seeds without a panel).
+        episodes: How many tasks of each panel, chosen by `choose_tasks`; None takes all (100 seeds without a panel).
         seed: Seed of the run.
         samples: Episodes of each task; greedy ones are run once.
         watch: Stops where too many episodes fail; None lets every one fail.
@@ -53,12 +54,23 @@ class Evaluator:
         watch: FailureWatch | None = None,
         vocabulary: int | None = None,
     ) -> None:
-        self.assignments = _assignments(flow.panels, episodes, seed, samples)
+        self.assignments = _assignments(flow, episodes, seed, samples)
         self._flow = flow
         self._accelerator = accelerator
         self._samples = samples
         self._watch = watch
         self._vocabulary = vocabulary
+
+    @property
+    def task_ids(self) -> dict[str, list[str]]:
+        """Ids of the tasks, by the name of their environment, where the flow knows them."""
+        found: dict[str, list[str]] = {}
+        panels = self._flow.tasks
+        for assignment in self.assignments:
+            panel = panels.get(assignment.env)
+            if panel is not None and isinstance(assignment.task, int) and assignment.sample == 0:
+                found.setdefault(assignment.env, []).append(panel.ids[assignment.task])
+        return found
 
     def run(
         self, generator: Generator, sampling: SamplingParams, *, greedy: bool = False, policy_version: int = 0
@@ -105,11 +117,16 @@ class Evaluator:
         return summaries
 
 
-def _assignments(panels: Mapping[str, int | None], episodes: int | None, seed: int, samples: int) -> list[Assignment]:
+def _assignments(flow: AgentFlowBase, episodes: int | None, seed: int, samples: int) -> list[Assignment]:
     tasks: list[tuple[str, int, bool]] = []
-    for env, size in panels.items():
-        count = min(episodes or size, size) if size is not None else episodes or 100
-        tasks += [(env, index, size is not None) for index in range(count)]
+    for env, size in flow.panels.items():
+        if size is None:
+            tasks += [(env, index, False) for index in range(episodes or 100)]
+        else:
+            panel = flow.tasks.get(env)
+            ids = [str(index) for index in range(size)] if panel is None else panel.ids
+            chosen = choose_tasks(ids, episodes or size, None if panel is None else panel.types)
+            tasks += [(env, index, True) for index in chosen]
     return [
         Assignment(
             task=index if has_panel else None,

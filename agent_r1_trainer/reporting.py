@@ -16,6 +16,7 @@ from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, wr
 from agent_r1_trainer.env_contract import error_text
 from agent_r1_trainer.evaluation import Evaluator
 from agent_r1_trainer.experience import Experience
+from agent_r1_trainer.files import write_json
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
 
@@ -34,6 +35,7 @@ class ReportingTrainer(CheckpointedTrainer):
     _evaluator: Evaluator | None
     _experience: Experience | None
     _completions_of: int
+    _noted_tasks = False
     _training = False
 
     def _generator(self, policy: nn.Module) -> Generator:
@@ -81,6 +83,7 @@ class ReportingTrainer(CheckpointedTrainer):
         finally:
             if not self._training:
                 self.close_environments()
+        self._note_tasks(self._evaluator)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -100,6 +103,15 @@ class ReportingTrainer(CheckpointedTrainer):
     def _vocabulary(self) -> int:
         """Ids that the policy can read are below this."""
         return self.model.get_input_embeddings().num_embeddings
+
+    def _note_tasks(self, evaluator: Evaluator) -> None:
+        """Write down which tasks were evaluated on, once."""
+        if self._noted_tasks or not self.is_world_process_zero():
+            return
+        self._noted_tasks = True
+        ids = evaluator.task_ids
+        if ids:
+            write_json(Path(self.args.output_dir) / "evaluation_tasks.json", ids[""] if set(ids) == {""} else ids)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the metrics since the last log.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,39 @@ from agent_r1_trainer.bench.log import EpisodeLog
 from agent_r1_trainer.files import write_json
 from agent_r1_trainer.resuming import differences
 
-__all__ = ["ManifestError", "claim_folder"]
+__all__ = ["CHOICE", "ManifestError", "claim_folder", "plays_choice"]
 
 FORMAT = "agent-r1-bench"
 VERSION = 1
-_FREE = frozenset({"agent_r1"})  # may differ between the parts of one run
+CHOICE = "by type and id"
+"""How the tasks of a run of some of them are chosen; earlier versions, which say nothing, took the first ones."""
+_FREE = frozenset({"agent_r1", "task_ids"})  # may differ between the parts of one run
 
 
 class ManifestError(RuntimeError):
     """The folder belongs to another run; the message names what differs and the way out."""
 
 
-def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False) -> bool:
+def plays_choice(folder: Path) -> bool:
+    """Whether a run in this folder chooses its tasks: one that was begun with the first ones goes on with these.
+
+    Raises:
+        ManifestError: The manifest is damaged.
+    """
+    path = folder / "manifest.json"
+    return not path.exists() or "choice" in _read(path)
+
+
+def claim_folder(
+    folder: Path, settings: dict[str, Any], *, empty: bool = False, noted: Mapping[str, Any] | None = None
+) -> bool:
     """Make ``folder`` the home of a run with these settings, or check that it is.
 
     Args:
         folder: Made when missing.
         settings: JSON data that decides what the episodes are.
         empty: No episode was finished there: a run with other settings that never got going is replaced.
+        noted: What is written down too, and may change.
 
     Returns:
         Whether a run with these settings was begun there before.
@@ -39,12 +55,14 @@ def claim_folder(folder: Path, settings: dict[str, Any], *, empty: bool = False)
         LockError: Another run is writing there.
     """
     path = folder / "manifest.json"
-    mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings}
+    mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings, **(noted or {})}
     log = folder / "episodes.jsonl"
     if path.exists():
         theirs = _read(path)
         differing = [d for d in differences(theirs, json.loads(json.dumps(mine))) if d.name not in _FREE]
         if not differing:
+            if noted and any(theirs.get(name) != value for name, value in noted.items()):
+                write_json(path, {**theirs, **noted})
             return True
         if not empty:
             lines = "".join(f"\n  {difference}" for difference in differing)

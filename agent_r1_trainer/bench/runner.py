@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_r1_trainer.bench.fingerprint import model_fingerprint
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
-from agent_r1_trainer.bench.manifest import claim_folder
+from agent_r1_trainer.bench.manifest import CHOICE, claim_folder, plays_choice
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
 from agent_r1_trainer.bench.report import Summary, summarize, write_summary
 from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
 from agent_r1_trainer.bench.workers import play_all
-from agent_r1_trainer.environments import EnvFactory, panel_of
+from agent_r1_trainer.environments import EnvFactory, Panel, panel_of
 from agent_r1_trainer.extras import explain_missing
 from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_choice import choose_tasks
 
 __all__ = ["BenchError", "BenchRun"]
 
@@ -34,7 +36,8 @@ class BenchRun:
     """A run in a folder: ``manifest.json``, ``episodes.jsonl`` and ``summary.json``.
 
     Episode ``i`` plays task ``i`` of the split (again from the first after the last) with a seed made of the run's
-    seed and ``i``, so that the result does not depend on concurrency, interruptions or order.
+    seed and ``i``, so that the result does not depend on concurrency, interruptions or order. Where fewer episodes are
+    asked for than there are tasks, those are played that stand for the split; see ``choose_tasks``.
 
     Args:
         settings: What to run.
@@ -52,11 +55,16 @@ class BenchRun:
         recipe: Any = settings.sampling.get("recipe", "none")
         kwargs = env_arguments(settings.env, settings.split, settings.env_kwargs)
         self.make_env = EnvFactory(settings.env, kwargs, recipe, settings.max_turns)
-        described, self.tasks = self._describe()
+        described, self._panel = self._describe()
+        self.tasks = None if self._panel is None else len(self._panel)
         self.split: str = described["split"]
         self.log = folder / "episodes.jsonl"
         records = read_log(self.log)
-        self.resumed = claim_folder(folder, described, empty=all(record.failed for record in records))
+        empty = all(record.failed for record in records)
+        self._chosen = empty or plays_choice(folder)
+        if self._chosen:
+            described["choice"] = CHOICE
+        self.resumed = claim_folder(folder, described, empty=empty, noted={"task_ids": self._chosen_ids()})
         self._records = {record.episode: record for record in records}
 
     @property
@@ -72,15 +80,30 @@ class BenchRun:
             raise BenchError(f"{self.settings.env} has no panel of tasks: say how many --episodes to play")
         return self.tasks
 
+    @cached_property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the episodes, ascending; what is left of whole passes through the tasks is a choice.
+
+        Raises:
+            BenchError: How many there are is not known.
+        """
+        if self._panel is None or not self._chosen:
+            return range(self.episodes)
+        passes, rest = divmod(self.episodes, len(self._panel))
+        whole = passes * len(self._panel)
+        if not rest:
+            return range(whole)
+        return [*range(whole), *(whole + task for task in choose_tasks(self._panel.ids, rest, self._panel.types))]
+
     @property
     def records(self) -> list[EpisodeRecord]:
         """The records so far, in order of episode, failed ones included."""
-        return [self._records[e] for e in sorted(self._records) if e < self.episodes]
+        return [self._records[e] for e in self.numbers if e in self._records]
 
     @property
     def jobs(self) -> list[Job]:
         """What is still to play: episodes without a record, and those that failed."""
-        open_ = [e for e in range(self.episodes) if e not in self._records or self._records[e].failed]
+        open_ = [e for e in self.numbers if e not in self._records or self._records[e].failed]
         return [Job(e, self._task(e), derive_seed(self.settings.seed, "bench", e)) for e in open_]
 
     def run(self, on_record: Callable[[EpisodeRecord], None] | None = None) -> Summary:
@@ -121,6 +144,12 @@ class BenchRun:
                 if failures == count == _HOPELESS < len(jobs):
                     raise BenchError(f"the first {count} episodes failed, the last with {record.error}")
 
+    def _chosen_ids(self) -> list[str] | None:
+        """The ids of the tasks that are played, where they are not all of them."""
+        if self._panel is None or self.episodes >= len(self._panel):
+            return None
+        return [self._panel.ids[number] for number in self.numbers]
+
     def _task(self, episode: int) -> int | None:
         return None if self.tasks is None else episode % self.tasks
 
@@ -139,8 +168,8 @@ class BenchRun:
 
         return make_agent(self.settings.agent, self.settings.sampling, self.settings.transport)
 
-    def _describe(self) -> tuple[dict[str, Any], int | None]:
-        """Return what decides the episodes, and the number of tasks."""
+    def _describe(self) -> tuple[dict[str, Any], Panel | None]:
+        """Return what decides the episodes, and the tasks."""
         env = self.make_env()
         try:
             panel = panel_of(env)
@@ -159,7 +188,7 @@ class BenchRun:
             }
         finally:
             env.close()
-        return described, None if panel is None else len(panel)
+        return described, panel
 
 
 def _spec_data(spec: EnvSpec | None) -> Any:

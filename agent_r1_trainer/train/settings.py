@@ -30,7 +30,7 @@ class ExamSettings:
     Attributes:
         env: Id of the environment; empty for that of training.
         env_kwargs: Arguments of its constructor.
-        episodes: How many tasks of the panel, from the first on.
+        episodes: How many tasks of the panel; see `choose_tasks`.
         low_temperature: The untrained policy is measured at this temperature too. A gain that it shows as well comes
             from sampling less, not from training.
         seed: Of the sampling; the exam does not change with the seed of training.

@@ -15,6 +15,7 @@ import gymnasium
 import pytest
 
 from agent_r1_envs.spaces import FreeText
+from agent_r1_envs.tasks import TaskSet
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.records import EpisodeRecord
@@ -47,8 +48,78 @@ def test_every_task_is_played_once_in_order_and_then_again_with_other_seeds(tmp_
     tasks = run.tasks
     assert tasks is not None and [job.task for job in run.jobs] == list(range(tasks))
     wrapped = BenchRun(settings(episodes=tasks + 2), tmp_path).jobs
-    assert [job.task for job in wrapped[-2:]] == [0, 1]
-    assert wrapped[-2].seed != wrapped[0].seed
+    chosen = [job.task for job in BenchRun(settings(episodes=2), tmp_path).jobs]
+    assert [job.task for job in wrapped[-2:]] == chosen and len(wrapped) == tasks + 2
+    assert wrapped[-2].seed != wrapped[chosen[0]].seed
+
+
+SORTED = [f"{kind}-{number}" for kind in ("clean", "heat", "look") for number in range(40)]
+
+
+class SortedEnv(gymnasium.Env[str, str]):
+    """A panel that lies sorted by type, as official games do."""
+
+    observation_space = action_space = FreeText(100)
+    tasks = TaskSet(
+        [type("Task", (), {"task_type": name.split("-")[0]})() for name in SORTED],
+        dataset="games",
+        split="train",
+        ids=SORTED,
+        content_hash="1",
+    )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.info = {"task_id": self.tasks.ids[(options or {})["task"]], "admissible_actions": ["left", "right"]}
+        return "go", self.info
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "done", 1.0, True, False, self.info
+
+
+@pytest.fixture
+def sorted_panel() -> Iterator[None]:
+    gymnasium.register("Sorted-v0", entry_point=SortedEnv)
+    yield
+    del gymnasium.registry["Sorted-v0"]
+
+
+def kinds(run: BenchRun) -> list[str]:
+    return sorted(record.task_id.split("-")[0] for record in run.records)
+
+
+def test_some_episodes_stand_for_the_panel(tmp_path: Path, sorted_panel: None) -> None:
+    run = BenchRun(settings(env="Sorted-v0", episodes=6), tmp_path)
+    run.run()
+    assert kinds(run) == ["clean"] * 2 + ["heat"] * 2 + ["look"] * 2
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["task_ids"] == [record.task_id for record in run.records]
+    more = BenchRun(settings(env="Sorted-v0", episodes=12), tmp_path)
+    assert more.resumed and len(more.jobs) == 6 and len(more.records) == 6
+    more.run()
+    assert kinds(more) == ["clean"] * 4 + ["heat"] * 4 + ["look"] * 4
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["task_ids"]) == 12
+    assert BenchRun(settings(env="Sorted-v0", episodes=6), tmp_path).summary().episodes == 6
+    other = BenchRun(settings(env="Sorted-v0", episodes=6, seed=7), tmp_path / "other")
+    assert other.numbers == run.numbers
+    twice = BenchRun(settings(env="Sorted-v0", episodes=123), tmp_path)
+    assert twice.numbers[:120] == list(range(120)) and len(twice.numbers) == 123
+    assert json.loads((tmp_path / "manifest.json").read_text())["task_ids"] is None
+
+
+def test_a_run_of_the_first_tasks_goes_on_with_them(tmp_path: Path, sorted_panel: None) -> None:
+    run = BenchRun(settings(env="Sorted-v0", episodes=6), tmp_path)
+    path = tmp_path / "manifest.json"
+    earlier = json.loads(path.read_text())
+    del earlier["choice"], earlier["task_ids"]
+    path.write_text(json.dumps(earlier))
+    with EpisodeLog(run.log) as log:
+        for number in range(4):  # what an earlier version left
+            log.append(EpisodeRecord(number, SORTED[number], 0, True, 1.0, 1.0, 1, 0, "terminated"))
+    again = BenchRun(settings(env="Sorted-v0", episodes=6), tmp_path)
+    assert again.resumed and [job.task for job in again.jobs] == [4, 5]
+    again.run()
+    assert kinds(again) == ["clean"] * 6
 
 
 @pytest.mark.parametrize("concurrency", [2, 5])
@@ -69,10 +140,10 @@ def test_a_run_that_stopped_goes_on_to_the_same_result(tmp_path: Path) -> None:
     with log.open("ab") as file:
         file.write(b'{"episode": 99, "tas')  # as a kill in the middle of a write leaves it
     again = BenchRun(settings(), tmp_path / "part")
-    assert again.resumed and [job.episode for job in again.jobs] == [5, 6, 7, 8, 9, 10, 11]
+    assert again.resumed and [job.episode for job in again.jobs] == list(again.numbers)[5:]
     played: list[int] = []
     again.run(lambda record: played.append(record.episode))
-    assert played == [5, 6, 7, 8, 9, 10, 11]
+    assert played == list(again.numbers)[5:] and len(played) == 7
     assert plain(again.records) == plain(whole.records) == plain(read_log(log))
     nothing = BenchRun(settings(), tmp_path / "part")
     assert nothing.jobs == [] and nothing.run() == whole.run()

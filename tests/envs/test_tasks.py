@@ -179,3 +179,16 @@ def test_a_seed_does_not_touch_the_panel() -> None:
         env.reset(seed=1)
         env.reset(seed=2)
         assert env.unwrapped.tasks.content_hash == before == gymnasium.make(env_id).unwrapped.tasks.content_hash
+
+
+def test_types_of_tasks_are_those_that_tasks_have() -> None:
+    import gymnasium
+
+    import agent_r1_envs  # noqa: F401  (registers the ids)
+
+    types = gymnasium.make("AgentR1/ALFWorld-v0", split="valid_seen").unwrapped.tasks.task_types  # type: ignore[attr-defined]
+    assert len(types) == 240 and len(set(types)) == 6
+    questions = gymnasium.make("AgentR1/HotpotQA-v0", split="test").unwrapped.tasks  # type: ignore[attr-defined]
+    assert set(questions.task_types) == {"bridge", "comparison"}
+    for env in ("AgentR1/WebShop-v0", "AgentR1/PaperSearch-v0"):
+        assert gymnasium.make(env, split="test").unwrapped.tasks.task_types is None  # type: ignore[attr-defined]
