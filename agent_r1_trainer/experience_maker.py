@@ -12,9 +12,10 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from agent_r1_trainer import credit
+from agent_r1_trainer.agreement import computes_exactly, measure_differences, refuse_disagreement
 from agent_r1_trainer.credit_assignment import CreditAssigner
 from agent_r1_trainer.critic import SeparateCritic
-from agent_r1_trainer.distributed import gather_items, largest
+from agent_r1_trainer.distributed import any_rank, gather_items, largest
 from agent_r1_trainer.experience import BatchFacts, Experience, add_fillers, plan_updates
 from agent_r1_trainer.group_filter import zero_variance
 from agent_r1_trainer.losses import kl_in_reward
@@ -71,6 +72,7 @@ class ExperienceMaker:
         self._loss_divisors = loss_divisors
         self._assigner = CreditAssigner(config, scalers, envs)
         self._estimator = self._assigner.estimator
+        self._compared = False  # whether sampler and trainer were, in this process
 
     @torch.no_grad()
     def make(self, rollout: int, trajectories: Sequence[Trajectory]) -> tuple[Experience, dict[str, float]]:
@@ -149,9 +151,7 @@ class ExperienceMaker:
     def _score(self, experience: Experience, batches: Sequence[MicroBatch]) -> None:
         """Fill in old log-probabilities, values and reference log-probabilities."""
         with_head = self._estimator.needs_values and self._critic is None
-        # One update per rollout needs no old log-probabilities: they are the current ones, detached.
-        in_reward = self._reference is not None and self._config.kl_in == "reward"
-        needs_policy = with_head or in_reward or self._config.updates_per_rollout > 1
+        needs_policy = self._scores_policy or self._to_compare(experience)
         if not needs_policy:
             experience.old_logps = None
         self._policy.eval()
@@ -184,18 +184,48 @@ class ExperienceMaker:
         return penalties
 
     def _sampler_metrics(self, experience: Experience) -> dict[str, float]:
-        """How far the sampler's log-probabilities are from the trainer's, over the tokens where both are known."""
+        """How far the sampler's log-probabilities are from the trainer's, over the tokens where both are known.
+
+        Raises:
+            ValueError: In the first rollout of the process, they disagree.
+        """
         if experience.old_logps is None:
             return {}
-        difference = (experience.old_logps - experience.sampler_logps).abs()
-        known = difference[torch.isfinite(difference)].double()
-        mine = (float(known.sum()), float(known.max()) if len(known) else 0.0, len(known), len(difference))
-        sums, maxima, counts, totals = zip(*gather_items(self._accelerator, [mine]), strict=True)
+        config = self._config
+        mine = measure_differences(
+            experience.sampler_logps,
+            experience.old_logps,
+            experience.trajectories,
+            top_p=config.top_p,
+            top_k=config.top_k,
+        )
+        ranks = gather_items(self._accelerator, [mine])
+        known = sum(rank.known for rank in ranks)
+        if known and not self._compared:
+            exact = self._accelerator.mixed_precision == "no" and computes_exactly(self._policy)
+            refuse_disagreement(ranks, exact=exact)
+            self._compared = True
+        if not self._scores_policy:
+            return {}  # as in every other rollout
         return {
-            "sampling/logp_difference/mean": sum(sums) / max(sum(counts), 1),
-            "sampling/logp_difference/max": max(maxima),
-            "sampling/missing_ratio": 1.0 - sum(counts) / max(sum(totals), 1),
+            "sampling/logp_difference/mean": sum(rank.total for rank in ranks) / max(known, 1),
+            "sampling/logp_difference/max": max(rank.largest for rank in ranks),
+            "sampling/missing_ratio": 1.0 - known / max(sum(rank.tokens for rank in ranks), 1),
         }
+
+    @property
+    def _scores_policy(self) -> bool:
+        """Whether every rollout is scored with the policy.
+
+        One update per rollout needs no old log-probabilities: they are the current ones, detached.
+        """
+        with_head = self._estimator.needs_values and self._critic is None
+        in_reward = self._reference is not None and self._config.kl_in == "reward"
+        return with_head or in_reward or self._config.updates_per_rollout > 1
+
+    def _to_compare(self, experience: Experience) -> bool:
+        """Whether this is the first rollout of the process with log-probabilities of the sampler, on any rank."""
+        return not self._compared and any_rank(self._accelerator, not bool(experience.sampler_logps.isnan().all()))
 
     def _final_values(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """Value after each local trajectory: the critic's where it is bootstrapped, else 0."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
 from transformers import TrainerControl
 
 from agent_r1_trainer._compat import generation_model
@@ -37,15 +38,22 @@ class ReportingTrainer(CheckpointedTrainer):
     _completions_of: int
     _noted_tasks = False
     _training = False
+    _keeps_rows: bool
 
-    def _generator(self, policy: nn.Module) -> Generator:
-        return TransformersGenerator(
-            policy,
-            pad_token_id=self.processing_class.pad_token_id,
-            max_rows=self.args.generation_batch_rows,
-            max_tokens=self.args.generation_batch_tokens,
-            max_cached_tokens=self.args.generation_cache_tokens,
-        )
+    @contextmanager
+    def generator(self) -> Iterator[Generator]:
+        """The policy as it is, ready to answer prompts within the memory of the settings, in training's precision.
+
+        The weights must not change within the block.
+        """
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            yield TransformersGenerator(
+                policy,
+                pad_token_id=self.processing_class.pad_token_id,
+                max_rows=self.args.generation_batch_rows,
+                max_tokens=self.args.generation_batch_tokens,
+                max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
+            )
 
     def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
         # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
@@ -73,9 +81,9 @@ class ReportingTrainer(CheckpointedTrainer):
             raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
         temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
         try:
-            with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            with self.generator() as generator:
                 results, _ = self._evaluator.run(
-                    self._generator(policy),
+                    generator,
                     replace(self.sampling, temperature=temperature),
                     greedy=self.args.eval_greedy,
                     policy_version=self.state.global_step,

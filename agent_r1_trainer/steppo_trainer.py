@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
-from agent_r1_trainer._compat import generation_model, recompute_activations
+from agent_r1_trainer._compat import recompute_activations
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.critic import CriticModel, SeparateCritic
@@ -28,6 +28,7 @@ from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
 from agent_r1_trainer.mixture import EnvironmentsArgument
 from agent_r1_trainer.models import build_models, stop_token_ids
+from agent_r1_trainer.probe import Probe
 from agent_r1_trainer.reporting import ReportingTrainer
 from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
@@ -124,6 +125,9 @@ class StepPOTrainer(ReportingTrainer):
         if args.n_gpu > 1:
             raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
         self.run_lock = run_lock(args.output_dir)
+        probe = Probe(models.policy, models.tokenizer)
+        self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens > 0)
+        probe.check_scoring(temperature=args.temperature, merge=models.merge)
         self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
         self.add_callback(self._boundary)
         self.sampling = SamplingParams(
@@ -326,12 +330,12 @@ class StepPOTrainer(ReportingTrainer):
             seed=self.args.seed,
         )
         started = time.perf_counter()
-        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+        with self.generator() as generator:
             trajectories = collect(
                 self.flow,
                 self.accelerator,
                 assignments,
-                self._generator(policy),
+                generator,
                 self.sampling,
                 policy_version=self.state.global_step,
                 vocabulary=self._vocabulary,

@@ -15,6 +15,7 @@ from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import TransformersGenerator
 from agent_r1_trainer.models import stop_token_ids
+from agent_r1_trainer.probe import Probe
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["play_local"]
@@ -40,7 +41,7 @@ def play_local(
         sampling: As :func:`~agent_r1_trainer.bench.sampling.local_params` takes them.
 
     Raises:
-        ValueError: A reply of ``max_tokens`` leaves no room for a prompt.
+        ValueError: A reply of ``max_tokens`` leaves no room for a prompt, or the model cannot be read token by token.
     """
     context = ContextSettings.load(model)
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -61,7 +62,8 @@ def play_local(
         history_thinking=context.history_thinking,
         chat_template_kwargs=context.chat_template_kwargs,
     )
-    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0)
+    kept = {} if Probe(network, tokenizer).find_reading() else {"max_cached_tokens": 0}
+    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, **kept)
     try:
         loop.check(params)
         for begin in range(0, len(jobs), _CHUNK * concurrency):

@@ -101,17 +101,10 @@ class Exam:
         Returns:
             The results over all processes, one an environment, and the trajectories of this one.
         """
-        from agent_r1_trainer._compat import generation_model
         from agent_r1_trainer.distributed import gather_items
-        from agent_r1_trainer.generation import TransformersGenerator
 
         trainer = self._trainer
-        with generation_model(trainer.model_wrapped, trainer.accelerator) as model:
-            generator = TransformersGenerator(
-                model,
-                pad_token_id=trainer.processing_class.pad_token_id,
-                max_rows=trainer.args.generation_batch_rows,
-            )
+        with trainer.generator() as generator:
             _, trajectories = self._evaluator.run(generator, replace(trainer.sampling, temperature=temperature))
         rows = gather_items(trainer.accelerator, [(t.env, _row(t)) for t in trajectories])
         results = [

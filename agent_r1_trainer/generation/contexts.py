@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +67,8 @@ class PaddedContext:
 
     def keep(self, rows: Tensor) -> None:
         """Drop all rows but these."""
-        self._cache.batch_select_indices(rows)
+        # The one selection of rows that every kind of layer knows, recurrent ones too.
+        self._cache.reorder_cache(cast(torch.LongTensor, rows))
         self._mask = self._mask[rows]
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
 from agent_r1_trainer.packing import merge_obstacle
 
-__all__ = ["TransformersGenerator", "evaluation_mode"]
+__all__ = ["TransformersGenerator", "evaluation_mode", "rows_stay_valid"]
 
 _PROBE = 8  # ids compared before whole prompts are
 
@@ -60,7 +60,7 @@ class TransformersGenerator:
         self.pad_token_id = pad_token_id
         self.max_rows = max_rows
         self.max_tokens = max_tokens
-        self.max_cached_tokens = max_cached_tokens if _rows_stay_valid(self.model) else 0
+        self.max_cached_tokens = max_cached_tokens if rows_stay_valid(self.model) else 0
         self._trunk = self.model.get_submodule(find_trunk(self.model).name) if self.max_cached_tokens else self.model
         self._cached: list[CachedRow] = []
 
@@ -163,7 +163,7 @@ def _longest_prefix(prompt: list[int], known: Sequence[CachedRow]) -> CachedRow 
     return best
 
 
-def _rows_stay_valid(model: PreTrainedModel) -> bool:
+def rows_stay_valid(model: PreTrainedModel) -> bool:
     """Whether keys and values of a row are the same however the row goes on, and may be masked explicitly."""
     implementation = getattr(model.config, "_attn_implementation", None)
     return implementation in ("sdpa", "eager") and merge_obstacle(model.config, model) is None
