@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl.models import unwrap_model_for_generation
 from trl.trainer.base_config import _BaseConfig as BaseConfig
 from trl.trainer.base_trainer import _BaseTrainer as BaseTrainer
@@ -43,6 +44,7 @@ __all__ = [
     "is_peft_model",
     "new_cache",
     "recompute_activations",
+    "reporting_fault",
     "synchronise_gradients",
 ]
 
@@ -79,6 +81,17 @@ def mend_model_card(card: Path) -> None:
     nameless = "a fine-tuned version of [None](https://huggingface.co/None)"
     text = text.replace(nameless, "a fine-tuned version of a local model")
     card.write_text(text.replace('model="None"', 'model="path/to/this/folder"'), encoding="utf-8")
+
+
+def reporting_fault(name: str) -> str | None:
+    """Say why nobody can be reported to under this name of `report_to`, or None where all is there."""
+    if name not in INTEGRATION_TO_CALLBACK:
+        return f"there are {', '.join(sorted(INTEGRATION_TO_CALLBACK))}"
+    try:
+        INTEGRATION_TO_CALLBACK[name]()
+    except Exception as error:  # each says in its own way which package it needs
+        return " ".join(str(error).split())
+    return None
 
 
 def recompute_activations(module: nn.Module) -> None:

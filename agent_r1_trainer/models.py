@@ -13,6 +13,7 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
+from agent_r1_trainer.bench.fingerprint import loading_errors
 from agent_r1_trainer.critic import CriticModel, load_saved_critic
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts import ChatRenderer, closing_ids
@@ -120,10 +121,14 @@ def load_model(name: str, init: Mapping[str, Any]) -> PreTrainedModel:
     Args:
         name: Name or path.
         init: Arguments of `from_pretrained`. `torch_dtype`, the older name of `dtype`, is obeyed too.
+
+    Raises:
+        OSError: There is no such model.
     """
     given = dict(init)
     older = given.pop("torch_dtype", "float32")
-    return create_model_from_path(name, **{"dtype": older, **given})
+    with loading_errors(name):
+        return create_model_from_path(name, **{"dtype": older, **given})
 
 
 def check_trainable_weights(model: nn.Module) -> None:

@@ -6,13 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any, get_args
 
 from agent_r1_trainer import credit
+from agent_r1_trainer._compat import reporting_fault
 from agent_r1_trainer.environments import RECIPES
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
+    from transformers import TrainingArguments
+
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["check_config", "check_credit", "check_schedule", "loss_config", "options"]
+__all__ = ["check_config", "check_credit", "check_reporting", "check_schedule", "loss_config", "options"]
 
 _DEFAULT_SAVE_STEPS = 500
 
@@ -66,6 +69,18 @@ def check_config(config: StepPOConfig) -> None:
     credit.get(config.advantage_estimator)
     loss_config(config)
     check_schedule(config)
+
+
+def check_reporting(config: TrainingArguments) -> None:
+    """Refuse to report where nobody is: transformers would say so once the model is loaded.
+
+    Raises:
+        ValueError: The name in `report_to`, and the package that it needs.
+    """
+    for name in config.report_to or ():
+        fault = reporting_fault(name)
+        if fault is not None:
+            raise ValueError(f"report_to={name!r} cannot work: {fault}")
 
 
 def loss_config(config: StepPOConfig) -> LossConfig:

@@ -11,7 +11,7 @@ from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig
 from agent_r1_trainer.environments import Recipe
 from agent_r1_trainer.losses.weights import Aggregation
-from agent_r1_trainer.steppo_checks import check_config, check_credit
+from agent_r1_trainer.steppo_checks import check_config, check_credit, check_reporting
 
 __all__ = ["StepPOConfig"]
 
@@ -310,6 +310,7 @@ class StepPOConfig(BaseConfig):
         self.logging_nan_inf_filter = False
         check_config(self)
         super().__post_init__()
+        check_reporting(self)
         check_credit(self)
 
     @classmethod

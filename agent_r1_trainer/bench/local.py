@@ -9,6 +9,7 @@ import gymnasium
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from agent_r1_trainer.bench.fingerprint import loading_errors
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.context_settings import ContextSettings
@@ -44,8 +45,9 @@ def play_local(
         ValueError: A reply of ``max_tokens`` leaves no room for a prompt, or the model cannot be read token by token.
     """
     context = ContextSettings.load(model)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
+    with loading_errors(model):
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        network: Any = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     stops = stop_token_ids(
         network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ def parse_agent(text: str) -> AgentSpec:
         return AgentSpec(text)
     kind, _, rest = text.partition(":")
     if kind == "hf" and rest:
-        return AgentSpec("hf", rest)
+        return AgentSpec("hf", os.path.expanduser(rest))
     found = re.fullmatch(r"(.+?)@(https?://.+)", rest)
     if kind == "openai" and found:
         return AgentSpec("openai", found[1], found[2])

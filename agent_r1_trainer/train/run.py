@@ -13,6 +13,7 @@ from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
 from agent_r1_trainer.algorithms import ALGORITHMS
+from agent_r1_trainer.bench.fingerprint import check_model_folder
 from agent_r1_trainer.checkpointing import last_whole_checkpoint
 from agent_r1_trainer.demo.curve import draw_curve
 from agent_r1_trainer.demo.exam import Exam, ExamResult
@@ -67,6 +68,7 @@ class TrainRun:
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         model = str(CHECKPOINTS.get(self.settings.model, self.settings.model))
+        check_model_folder(model)  # before any demonstration is played
         if self._warm is not None:
             warmed = self._warm.run(model)
             if warmed is None:

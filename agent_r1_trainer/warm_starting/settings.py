@@ -99,6 +99,8 @@ def make_sft_config(output_dir: str, values: Mapping[str, Any]) -> SFTConfig:
     import torch
     from trl import SFTConfig
 
+    from agent_r1_trainer.steppo_checks import check_reporting
+
     on_cpu = values.get("use_cpu", False) or not torch.cuda.is_available()
     names = ("activation_checkpointing", "gradient_checkpointing")  # the older name is that of older releases
     known = [name for name in names if name in {f.name for f in dataclasses.fields(SFTConfig)}]
@@ -115,4 +117,6 @@ def make_sft_config(output_dir: str, values: Mapping[str, Any]) -> SFTConfig:
         "logging_nan_inf_filter": False,
         "completion_only_loss": True,
     }
-    return SFTConfig(output_dir, **{**defaults, **machine, **values})
+    config = SFTConfig(output_dir, **{**defaults, **machine, **values})
+    check_reporting(config)
+    return config

@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def bench(model: Path, out: Path, concurrency: int, episodes: int = 6, max_tokens: int = 12) -> int:
+def bench(model: Path | str, out: Path, concurrency: int, episodes: int = 6, max_tokens: int = 12) -> int:
     return bench_command(
         env=HOTPOT,
         agent=f"hf:{model}",
@@ -110,3 +110,28 @@ def test_context_settings_round_trip(tmp_path: Path) -> None:
     (tmp_path / "agent_r1_context.json").write_text('{"colour": 1}')
     with pytest.raises(ValueError, match="agent_r1_context.json"):
         ContextSettings.load(tmp_path)
+
+
+def test_a_missing_folder_is_called_one(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(model, tmp_path / "done" / "model")
+    (tmp_path / "file").touch()
+    for name, said in (
+        ("runs/none", "there is no folder runs/none; a model is"),
+        ("/no/such/model", "there is no folder /no/such/model"),
+        ("./x", "there is no folder ./x"),
+        ("~/x", f"there is no folder {tmp_path}/x"),
+        ("runs/a/model", "there is no folder runs/a/model"),
+        ("./file", "./file is a file"),
+        ("done", "done holds no model (no config.json); there is one in done/model"),
+        ("nosuch", "there is no folder nosuch, and no model of that name was found: We couldn't connect"),
+        ("some/model", "there is no folder some/model, and no model of that name was found: "),
+    ):
+        assert bench(name, tmp_path / "out", 1) == 2
+        error = capsys.readouterr().err.strip()
+        assert said in error and "\n" not in error, (name, error)
+    assert bench("~/done/model", tmp_path / "out", 1) == 0

@@ -187,3 +187,10 @@ def test_two_runs_in_a_folder_are_refused(config, tmp_path, capsys):
         assert train_command(config=config, preset=None, seed=0, out=tmp_path / "run") == 2
     assert f"is in use by process {os.getpid()}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_is_not_there_is_said_at_once(config, tmp_path, capsys):
+    settings = {**yaml.safe_load(config.read_text(encoding="utf-8")), "model": str(tmp_path / "none")}
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    assert train_command(config=config, preset=None, seed=1, out=tmp_path / "run") == 2
+    assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 
 import pytest
 import torch
 from transformers import HfArgumentParser
 
 from agent_r1_trainer import StepPOConfig
+from agent_r1_trainer.warm_starting.settings import make_sft_config
 
 DEFAULTS = {"use_cpu": True, "report_to": []}
 
@@ -99,3 +101,19 @@ def test_a_machine_with_an_apple_gpu_trains_on_its_cpu(monkeypatch, tmp_path):
     config = StepPOConfig(str(tmp_path))
     assert config.use_cpu and not config.bf16 and config.micro_batch_tokens == 4096
     assert config.device.type == "cpu"
+
+
+@pytest.mark.parametrize("given", ["wandb", ["wandb"], "swanlab"])
+def test_reporting_to_what_is_not_installed_is_refused_in_a_line(given, tmp_path):
+    name = given if isinstance(given, str) else given[0]
+    assert importlib.util.find_spec(name) is None
+    for make in (StepPOConfig, lambda folder, **settings: make_sft_config(folder, settings)):
+        with pytest.raises(ValueError, match=rf"report_to='{name}' cannot work: .*[Ii]nstall.*{name}") as caught:
+            make(str(tmp_path), use_cpu=True, report_to=given)
+        assert "\n" not in str(caught.value)
+
+
+def test_reporting_to_an_unknown_name_lists_those_there_are(tmp_path):
+    with pytest.raises(ValueError, match=r"report_to='wandbb' cannot work: there are .*, wandb"):
+        StepPOConfig(str(tmp_path), use_cpu=True, report_to="wandbb")
+    assert StepPOConfig(str(tmp_path), use_cpu=True, report_to="none").report_to == []
