@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from agent_r1_trainer.demos.file import DemoError, DemoFile, Found
 from agent_r1_trainer.demos.play import Demonstration, demonstrate
 from agent_r1_trainer.environments import EnvArgument, EnvFactory, Recipe, panel_of
 from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_choice import representative_order
 
 __all__ = ["DemoCounts", "DemoRun", "DemoSettings"]
 
@@ -67,7 +68,8 @@ class DemoRun:
     """Writes demonstrations to a file.
 
     Episode ``i`` plays task ``i`` of the split (from the first again after the last) with a seed made of the run's seed
-    and ``i``, so that the file does not depend on interruptions.
+    and ``i``, so that the file does not depend on interruptions. Where there are more tasks than episodes, they are
+    played in an order whose every beginning stands for the split; see `representative_order`.
 
     Args:
         settings: What to demonstrate.
@@ -91,6 +93,11 @@ class DemoRun:
         finally:
             env.close()
         self._tasks = None if panel is None else len(panel)
+        orders: list[Sequence[int]] = [range(self._tasks or 0)]
+        if panel is not None:
+            some = settings.episodes is not None and settings.episodes < len(panel)
+            orders.insert(0 if some else 1, list(representative_order(panel.ids, panel.types)))
+        self._order, *self._other_orders = orders
         if settings.episodes is None and self._tasks is None:
             raise ValueError(f"{self._make_env.name} has no panel of tasks: say how many episodes to play")
         self.episodes: int = settings.episodes or self._tasks or 0
@@ -137,16 +144,24 @@ class DemoRun:
             raise DemoError(f"{self.path} holds unsolved episodes: go on without --only-successful, or elsewhere")
         if not only and found.episodes != list(range(last + 1)):
             raise DemoError(f"{self.path} lacks some episodes: go on with --only-successful, or choose another --out")
-        again = json.loads(json.dumps(self._play(env, last).rows))
-        if again != found.last:
-            raise DemoError(
-                f"{self.path} was made with other settings: its episode {last} comes out otherwise now. Go on with the "
-                "arguments that it was made with, or choose another --out"
-            )
-        return last + 1
+        # A file that was begun with all tasks, or by an earlier version, has another order.
+        for order in (self._order, *self._other_orders):
+            self._order = order
+            if self._comes_out_as(found.last, env, last):
+                return last + 1
+        raise DemoError(
+            f"{self.path} was made with other settings: its episode {last} comes out otherwise now. Go on with the "
+            "arguments that it was made with, or choose another --out"
+        )
+
+    def _comes_out_as(self, rows: list[dict[str, Any]], env: gymnasium.Env[Any, Any], episode: int) -> bool:
+        try:
+            return json.loads(json.dumps(self._play(env, episode).rows)) == rows
+        except DemoError:  # in this order it is a task that the expert cannot do
+            return False
 
     def _play(self, env: gymnasium.Env[Any, Any], episode: int) -> Demonstration:
-        task = None if self._tasks is None else episode % self._tasks
+        task = None if self._tasks is None else self._order[episode % self._tasks]
         job = Job(episode, task, derive_seed(self.settings.seed, "demos", episode))
         try:
             demonstration = demonstrate(env, self._make_env.name, job)

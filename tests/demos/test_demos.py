@@ -9,6 +9,7 @@ import pytest
 from agent_r1_wrappers import AppendHistory, ParseToolCalls
 
 from agent_r1_envs.spaces import FreeText
+from agent_r1_envs.tasks import TaskSet
 from agent_r1_trainer.demos import DemoError, DemoRun, DemoSettings, read_rows
 from agent_r1_trainer.demos.file import DemoFile
 from agent_r1_trainer.environments import EnvFactory
@@ -59,7 +60,7 @@ def test_rows_replay_to_the_same_prompts(env_id: str, tmp_path: Path) -> None:
     assert [row["episode"] for row in rows if row["turn"] == 0] == [0, 1]
     for row in rows:
         if row["turn"] == 0:
-            messages, info = env.reset(options={"task": row["episode"]})
+            messages, info = env.reset(options={"task": row["task_id"]})
             assert info["task_id"] == row["task_id"]
         assert row["prompt"] == messages
         (reply,) = row["completion"]
@@ -103,9 +104,12 @@ def test_tools_of_a_template_are_a_json_text(tmp_path: Path) -> None:
 
 
 def test_plain_text_is_one_user_message(tmp_path: Path) -> None:
-    rows = make(tmp_path / "d.jsonl", env=CountEnv, recipe="none", episodes=1)
+    class One(CountEnv):
+        tasks = range(1)
+
+    rows = make(tmp_path / "d.jsonl", env=One, recipe="none", episodes=1)
     assert rows[0]["prompt"] == [{"role": "user", "content": "Say up 1 times."}]
-    assert rows[0]["completion"][0]["content"] == "up" and rows[0]["success"] and rows[0]["env"] == "CountEnv"
+    assert rows[0]["completion"][0]["content"] == "up" and rows[0]["success"] and rows[0]["env"] == "One"
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
@@ -120,6 +124,38 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         assert broken.read_bytes() == content, cut
     make(broken, resume=True, episodes=8)
     assert broken.read_bytes().startswith(content) and len(list(read_rows(broken))) > len(rows)
+
+
+class SortedEnv(CountEnv):
+    """Its tasks lie sorted by type; the expert can do all of them."""
+
+    tasks = TaskSet(
+        [type("Task", (), {"task_type": kind})() for kind in "aaabbbccc"],
+        dataset="games",
+        split="train",
+        ids=[f"{kind}{number}" for number, kind in enumerate("aaabbbccc")],
+        content_hash="1",
+    )
+
+    def expert_action(self) -> str:
+        return "up"
+
+
+def test_some_episodes_are_of_every_type(tmp_path: Path) -> None:
+    path, old = tmp_path / "d.jsonl", tmp_path / "old.jsonl"
+    kind = {f"t{number}": kind for number, kind in enumerate("aaabbbccc")}
+    settings: dict[str, Any] = {"env": SortedEnv, "recipe": "native"}
+    for episodes in (3, 6):
+        rows = make(path, resume=True, episodes=episodes, **settings)
+        tasks = {row["task_id"] for row in rows}
+        assert sorted(map(kind.get, tasks)) == sorted("abc" * (episodes // 3))
+    assert len({row["task_id"] for row in make(path, resume=True, episodes=None, **settings)}) == 9
+    # What an earlier version began with the first tasks goes on with them.
+    whole = make(old, episodes=None, **settings)
+    content = old.read_bytes().splitlines(keepends=True)
+    assert [row["task_id"] for row in whole[:3]] == ["t0", "t1", "t1"]
+    old.write_bytes(b"".join(content[:3]))
+    assert {row["task_id"] for row in make(old, resume=True, episodes=4, **settings)} == {"t0", "t1", "t2", "t3"}
 
 
 def test_unsolved_episodes_can_be_left_out(tmp_path: Path) -> None:
@@ -143,6 +179,8 @@ def test_unsolved_episodes_are_kept_otherwise(tmp_path: Path) -> None:
         return env
 
     class Giving(CountEnv):
+        tasks = range(4)
+
         def expert_action(self) -> str | None:
             return "up" if self.count < 2 else None
 
