@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent_r1_envs.text import clean
 from agent_r1_trainer.experience import Experience
 
 __all__ = ["episode_rows", "log_tables", "show_rows", "write_rows"]
@@ -72,7 +73,7 @@ def show_rows(rows: Sequence[dict[str, Any]], episodes: int, console: Console | 
             if len(shown) == episodes:
                 break
             shown.append(episode)
-        cells = (row["prompt"], row["completion"])
+        cells = map(clean, (row["prompt"], row["completion"]))  # control characters would speak to the terminal
         texts = [cell if len(cell) <= _CUT else f"{cell[: _CUT // 2]} … {cell[-_CUT // 2 :]}" for cell in cells]
         # As Text, since rich would read the square brackets of a command as markup.
         numbers = [f"{row['reward']:.2f}", f"{row['advantage']:+.2f}"]

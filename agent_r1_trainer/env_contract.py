@@ -40,6 +40,7 @@ REWARD_LIMIT = 1e6
 """Largest size of a reward: squares of it and sums over a rollout stay exact enough in float32."""
 
 _NUMBER_LIMIT = 1e30  # of what is only reported: its mean must not overflow
+_LEAVES = frozenset({bool, int, float, type(None)})
 _SHOWN = 120
 _ERROR = 500
 
@@ -303,17 +304,15 @@ def mended(value: Any) -> tuple[Any, int]:
     Returns:
         The data, the same object where there was nothing to replace; and how many texts were replaced.
     """
+    if _is_valid(value):
+        return value, 0
     if isinstance(value, str):
-        return (value, 0) if is_unicode(value) else (mend(value), 1)
+        return mend(value), 1
     if isinstance(value, Mapping):
         pairs = [(mended(key), mended(item)) for key, item in value.items()]
-        count = sum(key[1] + item[1] for key, item in pairs)
-        return ({key[0]: item[0] for key, item in pairs}, count) if count else (value, 0)
-    if type(value) in (list, tuple):
-        items = [mended(item) for item in value]
-        count = sum(item[1] for item in items)
-        return (type(value)(item[0] for item in items), count) if count else (value, 0)
-    return value, 0
+        return {key[0]: item[0] for key, item in pairs}, sum(key[1] + item[1] for key, item in pairs)
+    items = [mended(item) for item in value]
+    return type(value)(item[0] for item in items), sum(item[1] for item in items)
 
 
 def shown(value: Any) -> str:
@@ -340,6 +339,18 @@ def close_quietly(env: gymnasium.Env[Any, Any]) -> None:
         env.close()
     except Exception as error:
         gymnasium.logger.warn(f"closing {type(env.unwrapped).__name__} failed: {error_text(error)}")
+
+
+def _is_valid(value: Any) -> bool:
+    """Whether all text in plain data is valid Unicode: nearly always, so this is what has to be quick."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return True
+    if kind is str or isinstance(value, str):
+        return is_unicode(value)
+    if kind is dict or isinstance(value, Mapping):
+        return all(map(_is_valid, value)) and all(map(_is_valid, value.values()))
+    return kind not in (list, tuple) or all(map(_is_valid, value))
 
 
 def _scalar(value: Any) -> Any:

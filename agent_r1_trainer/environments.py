@@ -16,7 +16,17 @@ from agent_r1_envs.arguments import explain_unknown
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.env_ids import find_spec
 
-__all__ = ["RECIPES", "EnvArgument", "EnvFactory", "Panel", "Recipe", "make_env", "panel_of", "turn_limit"]
+__all__ = [
+    "RECIPES",
+    "EnvArgument",
+    "EnvFactory",
+    "Panel",
+    "Recipe",
+    "UnbuiltEnv",
+    "make_env",
+    "panel_of",
+    "turn_limit",
+]
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "tools", "native", "none"]
@@ -190,6 +200,17 @@ def turn_limit(env: gymnasium.Env) -> int | None:
             limits.append(env._max_episode_steps)
         env = env.env
     return min(limits, default=None)
+
+
+class UnbuiltEnv(gymnasium.Env[Any, Any]):
+    """Stands for an environment whose construction failed, and fails in its stead."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Raise the error again."""
+        raise self._error
 
 
 def _apply_recipe(env: gymnasium.Env, recipe: Recipe) -> gymnasium.Env:

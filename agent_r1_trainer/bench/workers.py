@@ -13,6 +13,7 @@ from agent_r1_trainer.bench.agents.base import Agent
 from agent_r1_trainer.bench.episode import play_episode
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
 from agent_r1_trainer.env_contract import close_quietly
+from agent_r1_trainer.environments import UnbuiltEnv
 
 __all__ = ["play_all"]
 
@@ -63,7 +64,7 @@ def _work(make_env: MakeEnv, agent: Agent, jobs: Iterator[Job], stop: threading.
             if stop.is_set():
                 break
             if env is None:
-                env = make_env()
+                env = _build(make_env)
             record = play_episode(env, agent, job)
             if record.failed:  # its state is in doubt
                 close_quietly(env)
@@ -72,6 +73,14 @@ def _work(make_env: MakeEnv, agent: Agent, jobs: Iterator[Job], stop: threading.
     finally:
         if env is not None:
             close_quietly(env)
+
+
+def _build(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
+    """Build an env. That it can be built was seen when the run began, so a failure now is one of its episode."""
+    try:
+        return make_env()
+    except Exception as error:
+        return UnbuiltEnv(error)
 
 
 class _Shared(Iterator[Job]):

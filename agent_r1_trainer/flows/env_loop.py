@@ -13,7 +13,7 @@ import gymnasium
 from agent_r1_wrappers.replies import sample_replies
 
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
-from agent_r1_trainer.environments import Panel, panel_of, turn_limit
+from agent_r1_trainer.environments import Panel, UnbuiltEnv, panel_of, turn_limit
 from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode
@@ -209,7 +209,7 @@ class AgentEnvLoop(AgentFlowBase):
         except Exception as error:
             if name not in self._replies:
                 raise
-            env = CheckedEnv(_Unbuilt(error))
+            env = CheckedEnv(UnbuiltEnv(error))
         if name not in self._replies:
             self._replies[name] = "\n".join(sample_replies(env, "So.").values())
         self._open.append(env)
@@ -229,17 +229,6 @@ class AgentEnvLoop(AgentFlowBase):
                 self._discard([episode.env])
             else:
                 self._idle[episode.assignment.env].append(episode.env)
-
-
-class _Unbuilt(gymnasium.Env[Any, Any]):
-    """Stands for an environment whose construction failed, and fails in its stead."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Raise the error again."""
-        raise self._error
 
 
 def _guard(episode: Episode, act: Callable[[], None]) -> bool:

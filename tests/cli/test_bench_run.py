@@ -209,6 +209,46 @@ def test_failed_episodes_are_counted_and_played_again(tmp_path: Path, flaky: typ
     assert again.run().success.value == 1.0
 
 
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_an_env_that_cannot_be_built_again_costs_its_episodes_only(tmp_path: Path, concurrency: int) -> None:
+    built: list[FlakyEnv] = []
+
+    def scarce() -> FlakyEnv:
+        if len(built) == 2:  # the one that is described, and one that plays
+            raise ConnectionError("no more servers")
+        built.append(FlakyEnv())
+        return built[-1]
+
+    gymnasium.register("Scarce-v0", entry_point=scarce)
+    try:
+        run = BenchRun(settings(env="Scarce-v0", episodes=6, concurrency=concurrency), tmp_path)
+        FlakyEnv.broken = True
+        run.run()
+    finally:
+        FlakyEnv.broken = False
+        del gymnasium.registry["Scarce-v0"]
+    errors = [record.error for record in run.records if record.failed]
+    assert len(run.records) == 6 and any("no more servers" in error for error in errors)
+
+
+class GarbledEnv(FlakyEnv):
+    """Says half a surrogate pair and a control sequence, and is sure of it in the wrong type."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "done \ud800\x1b[2J", 1.0, True, False, {"success": "False"} if self.task == 1 else {}
+
+
+def test_what_an_env_may_not_return_is_a_failed_episode(tmp_path: Path) -> None:
+    gymnasium.register("Garbled-v0", entry_point=GarbledEnv)
+    try:
+        summary = BenchRun(settings(env="Garbled-v0", episodes=3), tmp_path).run()
+    finally:
+        del gymnasium.registry["Garbled-v0"]
+    records = read_log(tmp_path / "episodes.jsonl")
+    assert summary.failed == 1 and "Garbled-v0.step() returned info['success'] = 'False'" in records[1].error
+    assert records[0].success and records[0].steps[0]["observation"] == "done \ufffd\x1b[2J"
+
+
 def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
     flaky.hopeless = True
     with pytest.raises(BenchError, match="first 8 episodes failed.*the disk is full"):

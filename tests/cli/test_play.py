@@ -169,3 +169,33 @@ def test_bad_arguments_are_explained(
 ) -> None:
     code, _, said = play(monkeypatch, capsys, env, "", **options)
     assert code == 2 and words in said and "Traceback" not in said
+
+
+def test_a_terminal_gets_no_control_characters_and_no_half_characters(
+    monkeypatch: Any, capsys: Any, tmp_path: Any
+) -> None:
+    class Loud(DoorEnv):
+        def step(self, action: str) -> Any:
+            return "\x1b[2J \ud800 open", 1.0, True, False, {"invalid_action": "\x07why"}
+
+    gymnasium.register("Loud-v0", entry_point=Loud)
+    try:
+        code, shown, _ = play(monkeypatch, capsys, "Loud-v0", "wait\n")
+    finally:
+        del gymnasium.registry["Loud-v0"]
+    assert code == 0 and "\N{REPLACEMENT CHARACTER}[2J \N{REPLACEMENT CHARACTER} open" in shown
+    assert "\x1b[2J" not in shown and "\x07" not in shown
+    assert "Done. Solved." in shown  # the same rule as everywhere: ended by the task with a positive return
+
+
+def test_a_broken_contract_is_said_in_words(monkeypatch: Any, capsys: Any) -> None:
+    class Broken(DoorEnv):
+        def step(self, action: str) -> Any:
+            return None, 1.0, True, False, {}
+
+    gymnasium.register("Broken-v0", entry_point=Broken)
+    try:
+        code, _, said = play(monkeypatch, capsys, "Broken-v0", "wait\n")
+    finally:
+        del gymnasium.registry["Broken-v0"]
+    assert code == 2 and "Broken-v0.step() returned observation = None" in said
