@@ -111,6 +111,7 @@ class CheckpointedTrainer(BaseTrainer):
             history_thinking=self.args.history_thinking,
             chat_template_kwargs=options(self.args.chat_template_kwargs),
             stop_token_ids=list(self.args.stop_token_ids or ()),
+            stop_strings=list(self.args.stop_strings or ()),
         ).save(folder)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:

@@ -24,12 +24,14 @@ class ContextSettings:
         history_thinking: ``"keep"`` or ``"strip"`` the thinking in earlier replies.
         chat_template_kwargs: Arguments of the chat template.
         stop_token_ids: Ids that end a reply beside those that model, tokenizer and template declare.
+        stop_strings: Strings that end a reply beside those of the environment.
     """
 
     recipe: Literal["default", "tools", "native", "none"] = "default"
     history_thinking: Literal["keep", "strip"] = "keep"
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     stop_token_ids: list[int] = field(default_factory=list)
+    stop_strings: list[str] = field(default_factory=list)
 
     def save(self, folder: str | Path) -> None:
         """Write the settings into the folder of a model."""

@@ -65,8 +65,8 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     Observations are valid text, chat messages or token ids; rewards are floats, `terminated` and `truncated` bools. In
     `info`, `success` and `foreign_limit` are bools, `score` is a float, `reward_info` a dict of floats, `task_id` and
-    `invalid_action` strings, `protocol` and `chat_template_kwargs` dicts, each where it is there at all: None counts as
-    absent, and so does an `invalid_action` that says no. Other keys are passed on.
+    `invalid_action` strings, `protocol` and `chat_template_kwargs` dicts, `stop_strings` a list of strings, each where
+    it is there at all: None counts as absent, and so does an `invalid_action` that says no. Other keys are passed on.
 
     Message objects keep their identity from turn to turn, repaired ones too, since that is how a prompt builder sees
     that a conversation only grew.
@@ -409,6 +409,11 @@ def _as_options(value: Any) -> dict[str, Any] | None:
     return dict(value) if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) else None
 
 
+def _as_strings(value: Any) -> list[str] | None:
+    whole = isinstance(value, (list, tuple)) and all(isinstance(item, str) and item for item in value)
+    return list(value) if whole else None
+
+
 def _as_json(value: Any) -> dict[str, Any] | None:
     """A dict as JSON data: it is written to logs, and what has no form there is written as it is shown."""
     return _plain(value) if isinstance(value, Mapping) else None
@@ -433,5 +438,6 @@ _FIELDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "invalid_action": (_as_reason, "it must be the reason, a string, or True or False"),
     "foreign_limit": (as_flag, _FLAG),
     "chat_template_kwargs": (_as_options, "it must be a dict of arguments"),
+    "stop_strings": (_as_strings, "it must be a list of strings, none of them empty"),
     "protocol": (_as_json, "it must be a dict"),
 }

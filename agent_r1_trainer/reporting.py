@@ -53,6 +53,7 @@ class ReportingTrainer(CheckpointedTrainer):
                 max_rows=self.args.generation_batch_rows,
                 max_tokens=self.args.generation_batch_tokens,
                 max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
+                tokenizer=self.processing_class,
             )
 
     def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:

@@ -167,6 +167,11 @@ def _check_sizes(config: StepPOConfig) -> None:
     ids = config.stop_token_ids
     if ids is not None and not (isinstance(ids, (list, tuple)) and all(type(token) is int for token in ids)):
         raise ValueError(f"stop_token_ids must be a list of token ids or None, got {ids!r}")
+    strings = config.stop_strings
+    if strings is not None and not (
+        isinstance(strings, (list, tuple)) and all(isinstance(s, str) and s for s in strings)
+    ):
+        raise ValueError(f"stop_strings must be a list of strings, none of them empty, or None, got {strings!r}")
     if config.rollout_batch_size % config.num_generations:
         raise ValueError(
             f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="

@@ -88,6 +88,13 @@ class StepPOConfig(BaseConfig):
             "that was sampled is no part of the text that the environment gets."
         },
     )
+    stop_strings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Strings that end a reply at the sampled token which completes one, e.g. ['</search>', "
+            "'</answer>']; they stay part of the reply. Those that an environment's action format asks for are added."
+        },
+    )
     generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
     generation_batch_tokens: int = field(
         default=262_144,

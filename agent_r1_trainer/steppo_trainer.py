@@ -141,6 +141,7 @@ class StepPOTrainer(ReportingTrainer):
             temperature=args.temperature,
             top_p=args.top_p,
             top_k=args.top_k,
+            stop_strings=tuple(args.stop_strings or ()),
         )
         for each in (self.flow, self.eval_flow):
             if each is not None:

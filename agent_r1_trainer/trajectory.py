@@ -41,7 +41,7 @@ class Step:
         extends: ``prompt_ids`` starts with the previous step's ``prompt_ids + response_ids``.
         policy_version: Number of optimizer steps behind the weights that sampled the response.
         turn: Position of the step in its episode, from 0.
-        finish: ``"stop"`` if a stop id was sampled, ``"length"`` if the response hit its limit.
+        finish: ``"stop"`` if a stop id or string ended the response, ``"length"`` if it hit its limit.
         invalid: The environment called the action invalid.
         text: The response, decoded, as the environment got it.
         anchor: What tells the state in which the step was taken from others, for estimators that group steps by it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -53,6 +54,7 @@ def play_local(
         network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs
     )
     params = local_params(sampling, stops)
+    params = replace(params, stop_strings=(*context.stop_strings, *params.stop_strings))
     window = getattr(network.config.get_text_config(), "max_position_embeddings", _WINDOW)
     if window <= params.max_new_tokens:
         raise ValueError(f"--max-tokens {params.max_new_tokens} leaves no room for a prompt in a context of {window}")
@@ -65,7 +67,7 @@ def play_local(
         chat_template_kwargs=context.chat_template_kwargs,
     )
     kept = {} if Probe(network, tokenizer).find_reading() else {"max_cached_tokens": 0}
-    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, **kept)
+    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, tokenizer=tokenizer, **kept)
     try:
         loop.check(params)
         for begin in range(0, len(jobs), _CHUNK * concurrency):

@@ -74,9 +74,13 @@ def local_params(sampling: Mapping[str, Any], stop_token_ids: tuple[int, ...] = 
         if name not in _LOCAL:
             hint = "; --seed is the seed of the run" if name == "seed" else _near(name, _LOCAL)
             raise ValueError(f"sampling of hf: has no argument {name!r}{hint}; it has {', '.join(sorted(_LOCAL))}")
+        if name == "stop_strings" and isinstance(value, (list, tuple)):
+            arguments[name] = tuple(value)
+            continue
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not (whole or (isinstance(value, float) and name in ("temperature", "top_p"))):
-            raise ValueError(f"sampling: {name} must be a number, and whole where it counts, got {value!r}")
+            wanted = "a list of strings" if name == "stop_strings" else "a number, and whole where it counts"
+            raise ValueError(f"sampling: {name} must be {wanted}, got {value!r}")
     try:
         return SamplingParams(
             stop_token_ids=stop_token_ids, **{_LOCAL[name]: value for name, value in arguments.items()}

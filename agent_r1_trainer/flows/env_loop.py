@@ -153,9 +153,10 @@ class AgentEnvLoop(AgentFlowBase):
                 continue
             started = time.perf_counter()
             episodes = list(live.values())
+            each = [episode.sampling(sampling) for episode in episodes]
             replies = generator.generate(
                 [episode.prompt_ids for episode in episodes],
-                sampling,
+                each[0] if len(set(each)) == 1 else each,
                 [episode.assignment.reply_seed(episode.turn) for episode in episodes],
             )
             self.times.generation += time.perf_counter() - started

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_r1_trainer.env_contract import CheckedEnv, ContractError, error_text, verdict
 from agent_r1_trainer.flows.anchors import AnchorKind, record_observations, state_anchor
 from agent_r1_trainer.flows.base import Assignment
-from agent_r1_trainer.generation.protocol import Generation
+from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
@@ -53,6 +54,7 @@ class Episode:
         self._max_prompt_length = max_prompt_length
         self._stop_ids = stop_ids
         self._own = own
+        self._stop_strings: Sequence[str] = ()
         self._policy_version = policy_version
         self._history_thinking = history_thinking
         self._template_kwargs = dict(chat_template_kwargs or {})
@@ -75,6 +77,11 @@ class Episode:
         """Number of replies so far."""
         return len(self._steps)
 
+    def sampling(self, common: SamplingParams) -> SamplingParams:
+        """How to sample the next reply: as all are, but ending also at the strings that the environment asks for."""
+        strings = dict.fromkeys((*common.stop_strings, *self._stop_strings))
+        return common if len(strings) == len(common.stop_strings) else replace(common, stop_strings=tuple(strings))
+
     def reset(self) -> None:
         """Reset the environment."""
         task = self.assignment.task
@@ -84,6 +91,7 @@ class Episode:
         self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
         self._look()
         self._protocol = self._info.get("protocol", {})
+        self._stop_strings = self._info.get("stop_strings", ())
 
     def open(self) -> None:
         """Make the first prompt from what `reset` returned."""

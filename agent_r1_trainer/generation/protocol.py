@@ -17,6 +17,7 @@ class SamplingParams:
         temperature: Logits are divided by it. 0 takes the most likely token.
         top_p: Keep the most likely tokens that together have at least this probability. 1 keeps all.
         top_k: Keep this many most likely tokens. 0 keeps all.
+        stop_strings: A reply also ends with the token that completes the first of these; it is part of the reply.
 
     Truncation by `top_p` or `top_k` makes the sampled distribution differ from the one the trainer scores, so training
     leaves both off.
@@ -27,6 +28,7 @@ class SamplingParams:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    stop_strings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -37,6 +39,8 @@ class SamplingParams:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if self.top_k < 0:
             raise ValueError(f"top_k must not be negative (0 keeps all tokens), got {self.top_k}")
+        if isinstance(self.stop_strings, str) or not all(isinstance(s, str) and s for s in self.stop_strings):
+            raise ValueError(f"stop_strings must be strings, none of them empty, got {self.stop_strings!r}")
 
     @property
     def greedy(self) -> bool:
@@ -52,7 +56,8 @@ class Generation:
         ids: The tokens exactly as sampled, the stop token included when one was sampled. Nothing is appended or cut.
         logprobs: Their log-probabilities under the distribution they were drawn from (temperature and truncation
             applied), fp32; None if the back end has none. For greedy replies, under the softmax at temperature 1.
-        finish: "stop" if the last token is a stop token, "length" if the reply ran out of tokens.
+        finish: "stop" if the last token is a stop token or completes a stop string, "length" if the reply ran out of
+            tokens.
     """
 
     ids: list[int]
@@ -65,13 +70,16 @@ class Generator(Protocol):
     """Anything that answers prompts."""
 
     def generate(
-        self, prompts: Sequence[list[int]], sampling: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[list[int]],
+        sampling: SamplingParams | Sequence[SamplingParams],
+        seeds: Sequence[int],
     ) -> list[Generation]:
         """Answer every prompt.
 
         Args:
             prompts: Token ids, one list a prompt, none empty.
-            sampling: How to sample.
+            sampling: How to sample, for all prompts alike or for each; those of one call differ in `stop_strings` only.
             seeds: One seed a prompt: the reply is a function of the prompt and its seed, not of its neighbours.
 
         Returns:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
+from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.packing import merge_obstacle
 
 __all__ = ["TransformersGenerator", "evaluation_mode", "rows_stay_valid"]
@@ -43,6 +45,7 @@ class TransformersGenerator:
             longer is decoded alone.
         max_cached_tokens: Most tokens whose keys and values are kept between calls, all rows together and padding
             included. 0 keeps none.
+        tokenizer: Reads the replies; needed where there are stop strings.
     """
 
     def __init__(
@@ -53,11 +56,13 @@ class TransformersGenerator:
         max_rows: int = 512,
         max_tokens: int = 262_144,
         max_cached_tokens: int = 131_072,
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         if max_rows < 1 or max_tokens < 1:
             raise ValueError(f"max_rows and max_tokens must be at least 1, got {max_rows} and {max_tokens}")
         self.model: PreTrainedModel = base_causal_lm(model)
         self.pad_token_id = pad_token_id
+        self.tokenizer = tokenizer
         self.max_rows = max_rows
         self.max_tokens = max_tokens
         self.max_cached_tokens = max_cached_tokens if rows_stay_valid(self.model) else 0
@@ -66,23 +71,41 @@ class TransformersGenerator:
 
     @torch.no_grad()
     def generate(
-        self, prompts: Sequence[list[int]], sampling: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[list[int]],
+        sampling: SamplingParams | Sequence[SamplingParams],
+        seeds: Sequence[int],
     ) -> list[Generation]:
         """Answer every prompt; see `Generator.generate`.
 
         Raises:
-            ValueError: If a prompt is empty, or there is not one seed a prompt.
+            ValueError: If a prompt is empty, there is not one seed a prompt, or the sampling parameters cannot be used
+                together or without a tokenizer.
         """
+        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        strings = [row.stop_strings for row in each]
+        if len(each) != len(prompts) or len({replace(row, stop_strings=()) for row in set(each)}) > 1:
+            raise ValueError("expected sampling parameters for each prompt that differ in stop_strings only")
+        if any(strings) and self.tokenizer is None:
+            raise ValueError(
+                "stop_strings need a tokenizer that reads the replies: TransformersGenerator(tokenizer=...)"
+            )
         if len(prompts) != len(seeds):
             raise ValueError(f"expected one seed a prompt, got {len(prompts)} prompts and {len(seeds)} seeds")
         if not all(prompts):
             raise ValueError("cannot answer an empty prompt: the model needs at least one token")
+        if not prompts:
+            return []
+        common = each[0]
         order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
         replies: dict[int, Generation] = {}
         known, self._cached = self._cached, []
         with evaluation_mode(self.model):
-            for chunk in self._chunks(order, [len(prompt) + sampling.max_new_tokens for prompt in prompts]):
-                answered = self._answer([prompts[row] for row in chunk], sampling, [seeds[row] for row in chunk], known)
+            for chunk in self._chunks(order, [len(prompt) + common.max_new_tokens for prompt in prompts]):
+                stops = self._stops([strings[row] for row in chunk])
+                answered = self._answer(
+                    [prompts[row] for row in chunk], common, stops, [seeds[row] for row in chunk], known
+                )
                 replies.update(zip(chunk, answered, strict=True))
         return [replies[row] for row in range(len(prompts))]
 
@@ -97,15 +120,24 @@ class TransformersGenerator:
                 chunks.append([row])
         return chunks
 
+    def _stops(self, strings: Sequence[Sequence[str]]) -> StopStrings | None:
+        return StopStrings(self.tokenizer, strings) if self.tokenizer is not None and any(strings) else None
+
     def _answer(
-        self, prompts: list[list[int]], sampling: SamplingParams, seeds: list[int], known: list[CachedRow]
+        self,
+        prompts: list[list[int]],
+        sampling: SamplingParams,
+        stops: StopStrings | None,
+        seeds: list[int],
+        known: list[CachedRow],
     ) -> list[Generation]:
         uniforms = row_uniforms(seeds, sampling.max_new_tokens).to(self.model.device)
         if not self.max_cached_tokens:
-            return _decode(PaddedContext(self.model, prompts, self.pad_token_id), len(prompts), sampling, uniforms)
+            padded = PaddedContext(self.model, prompts, self.pad_token_id)
+            return _decode(padded, len(prompts), sampling, stops, uniforms)
         found = [_longest_prefix(prompt, known) for prompt in prompts]
         context = RowContext(self.model, self._trunk, prompts, found, sampling.max_new_tokens, self.pad_token_id)
-        replies = _decode(context, len(prompts), sampling, uniforms)
+        replies = _decode(context, len(prompts), sampling, stops, uniforms)
         places = context.leave()
         rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
         if _allocated([*self._cached, *rows]) <= self.max_cached_tokens:
@@ -113,13 +145,16 @@ class TransformersGenerator:
         return replies
 
 
-def _decode(context: Context, rows: int, sampling: SamplingParams, uniforms: Tensor) -> list[Generation]:
+def _decode(
+    context: Context, rows: int, sampling: SamplingParams, stops: StopStrings | None, uniforms: Tensor
+) -> list[Generation]:
     """Sample replies token by token until each of the rows has ended."""
     device = uniforms.device
     stop = torch.tensor(sampling.stop_token_ids, dtype=torch.long, device=device)
     tokens = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.long, device=device)
     logprobs = torch.zeros(rows, sampling.max_new_tokens, dtype=torch.float32, device=device)
     lengths = torch.full((rows,), sampling.max_new_tokens, dtype=torch.long, device=device)
+    stopped = torch.zeros(rows, dtype=torch.bool, device=device)
     live = torch.arange(rows, device=device)  # the reply that each row of the context belongs to
     done = torch.zeros(rows, dtype=torch.bool, device=device)
     logits = context.start()
@@ -127,7 +162,11 @@ def _decode(context: Context, rows: int, sampling: SamplingParams, uniforms: Ten
         sampled, sampled_logprobs = sample_tokens(logits.float(), sampling, uniforms[live, column])
         tokens[live, column] = sampled
         logprobs[live, column] = sampled_logprobs
-        ended = torch.isin(sampled, stop) & ~done
+        ended = torch.isin(sampled, stop)
+        if stops is not None:
+            ended |= _complete(stops, live, sampled, done)
+        ended &= ~done
+        stopped[live[ended]] = True
         lengths[live[ended]] = column + 1
         done = done | ended
         finished = int(done.sum())
@@ -139,10 +178,17 @@ def _decode(context: Context, rows: int, sampling: SamplingParams, uniforms: Ten
             live, sampled, done = live[keep], sampled[keep], done[keep]
         logits = context.advance(sampled)
     replies = []
-    for ids, values, length in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True):
-        stopped = ids[length - 1] in sampling.stop_token_ids
-        replies.append(Generation(ids[:length], values[:length], "stop" if stopped else "length"))
+    columns = tokens.tolist(), logprobs.tolist(), lengths.tolist(), stopped.tolist()
+    for ids, values, length, ended_itself in zip(*columns, strict=True):
+        replies.append(Generation(ids[:length], values[:length], "stop" if ended_itself else "length"))
     return replies
+
+
+def _complete(stops: StopStrings, live: Tensor, sampled: Tensor, done: Tensor) -> Tensor:
+    """Which of the rows that go on complete a stop string with their new token."""
+    rows = zip(live.tolist(), sampled.tolist(), done.tolist(), strict=True)
+    complete = [not over and stops.completed(row, token) for row, token, over in rows]
+    return torch.tensor(complete, device=done.device)
 
 
 def _allocated(rows: Sequence[CachedRow]) -> int:

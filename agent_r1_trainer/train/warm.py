@@ -76,6 +76,7 @@ class WarmStart:
                     args.history_thinking,
                     options(args.chat_template_kwargs),
                     list(args.stop_token_ids or ()),
+                    list(args.stop_strings or ()),
                 ),
                 limits=Limits(args.max_prompt_length, args.max_completion_length),
                 callbacks=[self._progress],

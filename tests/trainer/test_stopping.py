@@ -13,8 +13,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.flows import AgentEnvLoop, Assignment
+from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
+from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.models import stop_token_ids
-from agent_r1_trainer.prompts import PromptBuilder
+from agent_r1_trainer.prompts import PromptBuilder, reply_text
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.steppo_trainer import StepPOTrainer
 from tests.helpers.training import DEFAULTS, CueEnv, make_model, make_tokenizer, make_trainer
@@ -166,3 +169,129 @@ def test_demonstrations_end_their_turns_as_the_template_does():
     builder.first("Which river?")
     stops = sorted(stop_token_ids(model_of(tokenizer), tokenizer), key=lambda token: token != tokenizer.eos_token_id)
     assert tokenizer.decode(builder.reply_ids("the Ob", stops)) == "the Ob<|im_end|>"
+
+
+def replies_of(model: Any, tokenizer: Any, sampling: Any, count: int = 12, **limits: Any) -> Any:
+    prompts = [tokenizer("Which river? " * (row % 3 + 1))["input_ids"] for row in range(count)]
+    generator = TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id, tokenizer=tokenizer, **limits)
+    return generator.generate(prompts, sampling, range(count))
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_rows": 5}, {"max_cached_tokens": 0}], ids=["cached", "chunks", "padded"])
+@pytest.mark.parametrize("strings", [("a", "ab", "!"), ("</",), ("a", "\u2014", "xyz")])
+def test_a_reply_ends_at_the_token_that_completes_a_stop_string(strings, limits):
+    """Compared with the same replies sampled to the end: cut where the text first holds a string, and nowhere else."""
+    tokenizer = tokenizer_of("<|im_start|>", "<|im_end|>")
+    model, stops = model_of(tokenizer), (tokenizer.eos_token_id,)
+    full = replies_of(model, tokenizer, SamplingParams(120, stops))
+    found = replies_of(model, tokenizer, SamplingParams(120, stops, stop_strings=strings), **limits)
+    cut = 0
+    for whole, reply in zip(full, found, strict=True):
+        wanted = next(
+            (
+                count
+                for count in range(1, len(whole.ids) + 1)
+                if any(string in reply_text(tokenizer, whole.ids[:count], stops) for string in strings)
+            ),
+            None,
+        )
+        cut += wanted is not None
+        assert reply.ids == whole.ids[:wanted] and reply.logprobs == pytest.approx(whole.logprobs[:wanted], abs=1e-4)
+        assert reply.finish == (whole.finish if wanted is None else "stop")
+    assert cut or strings == ("</",)
+
+
+@pytest.mark.parametrize(
+    ("said", "strings", "count"),
+    [
+        (["x", "</", "search", ">\u010a", "more"], ["</search>"], 4),  # a token says more than the string
+        (["\u00c3", "\u00a9", "x"], ["\u00e9"], 2),  # two bytes of one character
+        (["\u00c3", "x", "\u00a9", "x"], ["\u00e9"], None),
+        (["<", "/", "s", "e", "a", "r", "c", "h", ">", "x"], ["</answer>", "</search>"], 9),
+        (["</", "<|endoftext|>", "search", "<|endoftext|>", ">", "x"], ["</search>"], 5),  # padding is no text
+        (["</", "<|im_start|>", "search", ">"], ["</search>"], None),
+        (["a", "<|im_end|>", "b"], ["<|im_end|>"], 2),  # a token's own text
+        (["a", "\u0120", "b"], ["a "], 2),
+        (["more"] * 30 + ["</", "search"] * 9 + [">"], ["</search>"], 49),
+    ],
+)
+def test_replies_are_followed_token_by_token(said, strings, count):
+    tokenizer = tokenizer_of("</", "search", ">\u010a", "more", "<|im_start|>", "<|im_end|>", special=False)
+    stops = StopStrings(tokenizer, [[], strings])
+    ids = tokenizer.convert_tokens_to_ids(said)
+    assert not any(stops.completed(0, token) for token in ids)
+    completed = [stops.completed(1, token) for token in ids]
+    assert (completed.index(True) + 1 if any(completed) else None) == count
+
+
+def test_rows_may_have_stop_strings_of_their_own():
+    tokenizer = tokenizer_of()
+    model, common = model_of(tokenizer), SamplingParams(60, (tokenizer.eos_token_id,))
+    own = [SamplingParams(60, common.stop_token_ids, stop_strings=("a", "b")[: row % 3]) for row in range(12)]
+    each = replies_of(model, tokenizer, own)
+    for rows, strings in ((slice(0, 12, 3), ()), (slice(1, 12, 3), ("a",)), (slice(2, 12, 3), ("a", "b"))):
+        alone = replies_of(model, tokenizer, SamplingParams(60, common.stop_token_ids, stop_strings=strings))
+        assert [reply.ids for reply in each][rows] == [reply.ids for reply in alone][rows]
+
+
+def test_bad_stop_strings_are_refused(tmp_path):
+    tokenizer = tokenizer_of()
+    for wrong in ("</search>", ("",), (3,)):
+        with pytest.raises(ValueError, match="stop_strings must be strings"):
+            SamplingParams(1, stop_strings=wrong)  # type: ignore[arg-type]
+    for wrong in ("</search>", [""], [3], 3):
+        with pytest.raises(ValueError, match="stop_strings must be a list of strings"):
+            StepPOConfig(str(tmp_path), **{**DEFAULTS, "stop_strings": wrong})
+    generator = TransformersGenerator(model_of(tokenizer), pad_token_id=0)
+    with pytest.raises(ValueError, match="need a tokenizer"):
+        generator.generate([[1]], SamplingParams(1, stop_strings=("a",)), [0])
+    for each in ([], [SamplingParams(1), SamplingParams(2)]):
+        with pytest.raises(ValueError, match="differ in stop_strings only"):
+            generator.generate([[1], [2]], each, [0, 1])
+
+
+def test_training_and_evaluation_end_replies_at_the_strings_of_settings_and_environment(tmp_path):
+    class Asks(CueEnv):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            messages, info = super().reset(seed=seed, options=options)
+            return messages, {**info, "stop_strings": ["wait"]}
+
+    def lengths(env: Any, strings: list[str]) -> list[tuple[str, int]]:
+        trainer = make_trainer(
+            tmp_path, env=env, eval_env=env, stop_strings=strings, max_completion_length=9, max_steps=4, eval_episodes=8
+        )
+        trainer.train()
+        with trainer.generator() as generator:
+            evaluated = trainer._evaluator.run(generator, trainer.sampling)[1]
+        episodes = [*trainer._experience.trajectories, *evaluated]
+        return [step for episode in episodes for step in episode.steps]
+
+    for env, strings, expected in ((CueEnv, ["again"], {"again"}), (Asks, ["again"], {"again", "wait"})):
+        steps = lengths(env, strings)
+        for step in steps:
+            words = step.text.split()
+            assert not expected & set(words[:-1])
+            assert (step.finish == "stop") == (step.response_ids[-1] == 1 or words[-1] in expected)
+        assert {step.text.split()[-1] for step in steps if step.response_ids[-1] != 1} >= expected
+
+
+def test_a_mixture_ends_each_reply_where_its_environment_asks(tmp_path):
+    class Other(CueEnv):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            messages, info = super().reset(seed=seed, options=options)
+            return messages, {**info, "stop_strings": ["again", "a", "b"]}
+
+    tokenizer = make_tokenizer()
+    loop = AgentEnvLoop({"plain": CueEnv, "other": Other}, tokenizer, max_prompt_length=99)
+    generator = TransformersGenerator(make_model(), pad_token_id=0, tokenizer=tokenizer)
+    assignments = [Assignment(0, seed, env=env) for seed in range(20) for env in ("plain", "other")]
+    episodes = loop.run(assignments, generator, SamplingParams(9, (1,)))
+    said = {env: [s.text.split() for e in episodes if e.env == env for s in e.steps] for env in ("plain", "other")}
+    assert any({"again", "a", "b"} & set(words[:-1]) for words in said["plain"])
+    assert not any({"again", "b"} & set(words[:-1]) for words in said["other"])
+
+
+def test_the_benchmark_knows_the_stop_strings_of_training(tmp_path):
+    trainer = make_trainer(tmp_path, stop_strings=["again"])
+    trainer.save_model(str(tmp_path / "model"))
+    assert ContextSettings.load(tmp_path / "model").stop_strings == ["again"]

@@ -128,6 +128,15 @@ def test_search_r1_speaks_its_tags():
     assert shown.startswith("<information>") and shown.endswith("</information>")
 
 
+def test_search_r1_runs_the_first_call_of_a_reply_that_goes_on():
+    env = gymnasium.make("AgentR1/HotpotQA-SearchR1-v0", split="test")
+    _, info = env.reset(options={"task": 0})
+    assert info["stop_strings"] == ["</search>", "</answer>"]
+    made_up = "<information>Doc 1</information> <answer>x</answer>"
+    *_, terminated, _, info = env.step(f"<think>who?</think> <search>Cedar Shore</search> {made_up}")
+    assert info["action"] == "search[Cedar Shore]" and not terminated and "invalid_action" not in info
+
+
 def test_the_household_prompts_show_the_task_the_past_and_what_is_possible():
     for env_id, turns in (("AgentR1/ALFWorld-StepPO-v0", 20), ("AgentR1/ALFWorld-GiGPO-v0", 50)):
         env = gymnasium.make(env_id, split="test")

@@ -84,7 +84,8 @@ def test_every_wrapper_records_its_arguments(tmp_path):
             tools, {"schemas": "none", "no_call": "finish", "finish_tool": "answer", "command_tool": "do"}
         ),
         w.ParseToolTags: (
-            tools, {"tags": {"find": "search"}, "think": None, "unclosed": "accept", "instruct": False}
+            tools,
+            {"tags": {"find": "search"}, "think": None, "unclosed": "accept", "first_only": True, "instruct": False},
         ),
         w.RecordTrajectory: (text, {"folder": str(tmp_path)}),
         w.RewriteContext: (

@@ -14,6 +14,7 @@ from agent_r1_envs.tools import Tool
 from agent_r1_wrappers.order import require_text
 
 INSTRUCTION_KEY = "format_instruction"
+STOP_KEY = "stop_strings"
 REPLY_LENGTH = 262_144
 
 
@@ -66,6 +67,11 @@ class ActionFormat(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs,
         """Return how to reply, for the system message; ``""`` for nothing."""
 
     @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """Strings at which the sampling of a reply should end, in reset's ``info``; none leaves it to the model."""
+        return ()
+
+    @property
     def env_tools(self) -> Mapping[str, Tool]:
         """The tools of the env by name; empty for an env whose commands are plain text."""
         tools = getattr(self.unwrapped, "tools", None)
@@ -74,8 +80,12 @@ class ActionFormat(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs,
         return {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode, and tell the format in ``info``."""
+        """Begin an episode, and tell in ``info`` the format and where a reply ends."""
         observation, info = self.env.reset(seed=seed, options=options)
+        # The outermost format reads the reply, so it alone says where that ends.
+        info = {key: value for key, value in info.items() if key != STOP_KEY}
+        if self.stop_strings:
+            info[STOP_KEY] = list(self.stop_strings)
         text = self.instruction() if self._instruct else ""
         if text:
             below = info.get(INSTRUCTION_KEY)

@@ -9,7 +9,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls, parse_calls
 from agent_r1_wrappers.action_format import ActionFormat
 from agent_r1_wrappers.order import WrapperOrderError
-from agent_r1_wrappers.tags import TagError, Tags
+from agent_r1_wrappers.tags import TagError, Tagged, Tags
 
 _MAX_CALLS = 64
 
@@ -20,11 +20,16 @@ class ParseToolTags(ActionFormat):
     Several elements are several calls, in order; text outside of them is ignored. Otherwise it reads as
     :class:`~agent_r1_wrappers.parse_tags.ParseTags` does.
 
+    With ``first_only`` the call that is completed first counts and the rest of the reply is ignored, as where
+    generation ends at a closing tag. Reset's ``info["stop_strings"]`` asks for just that; where replies come from
+    elsewhere and go on, they mean the same.
+
     Args:
         env: A tool env.
         tags: Tag -> tool. By default each tool that takes a single text has a tag of its own name.
         think: The tag of thinking; None if there is none.
         unclosed: As for ``ParseTags``.
+        first_only: Whether a reply is its first call, and ends with it.
         instruct: Whether to tell the model the format.
 
     Raises:
@@ -39,10 +44,16 @@ class ParseToolTags(ActionFormat):
         tags: Mapping[str, str] | None = None,
         think: str | None = "think",
         unclosed: str = "invalid",
+        first_only: bool = False,
         instruct: bool = True,
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, tags=tags and dict(tags), think=think, unclosed=unclosed, instruct=instruct
+            self,
+            tags=tags and dict(tags),
+            think=think,
+            unclosed=unclosed,
+            first_only=first_only,
+            instruct=instruct,
         )
         super().__init__(env, instruct=instruct)
         if unclosed not in ("invalid", "accept"):
@@ -59,11 +70,17 @@ class ParseToolTags(ActionFormat):
         self._tag_of = {tool: tag for tag, tool in reversed(list(self._tool_of.items()))}
         self._think = think
         self._accept_unclosed = unclosed == "accept"
+        self._first_only = first_only
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """The closing tags where the first call counts."""
+        return tuple(f"</{tag}>" for tag in self._tool_of) if self._first_only else ()
 
     def parse(self, reply: str) -> str | MalformedAction:
         """Return the calls as a command, or why there is none."""
         try:
-            found = self._tags.read(reply, unclosed=self._accept_unclosed)
+            found = self._read(reply)
         except TagError as error:
             return MalformedAction(reply, str(error))
         if not found:
@@ -79,7 +96,8 @@ class ParseToolTags(ActionFormat):
         """Return the calls in their tags, one a line, after the thinking.
 
         Raises:
-            ValueError: If the command holds another call than of a tagged tool with a text as its only argument.
+            ValueError: If the command holds another call than of a tagged tool with a text as its only argument, or
+                several where only the first would count.
         """
         elements = []
         for call in parse_calls(command, self.env_tools, max_calls=_MAX_CALLS):
@@ -88,6 +106,8 @@ class ParseToolTags(ActionFormat):
             if tag is None or not isinstance(text, str) or len(call.arguments) != 1:
                 raise ValueError(f"no tag can hold the call {call}")
             elements.append(self._tags.write(tag, text))
+        if self._first_only and len(elements) > 1:
+            raise ValueError(f"a reply holds one call, not {len(elements)}: {command!r}")
         thinking = f"<{self._think}>{self._tags.escape(thought)}</{self._think}>\n" if self._think and thought else ""
         return thinking + "\n".join(elements)
 
@@ -99,6 +119,12 @@ class ParseToolTags(ActionFormat):
             for tag, tool in self._tool_of.items()
         ]
         return "\n".join([first, *lines])
+
+    def _read(self, reply: str) -> list[Tagged]:
+        if not self._first_only:
+            return self._tags.read(reply, unclosed=self._accept_unclosed)
+        element = self._tags.first(reply, unclosed=self._accept_unclosed)
+        return [] if element is None else [element]
 
     def _call(self, tool: str, text: str) -> Call:
         return Call(tool, {self.env_tools[tool].primary or "": text})

@@ -86,11 +86,11 @@ RECIPES: tuple[Recipe, ...] = (
         base="AgentR1/HotpotQA-v0",
         kwargs={"top_k": 3, "max_calls": 1},
         wrappers=(
-            ParseToolTags.wrapper_spec(instruct=False),
+            ParseToolTags.wrapper_spec(instruct=False, first_only=True),
             WrapObservation.wrapper_spec(before="<information>", after="</information>"),
             AppendHistory.wrapper_spec(system=f"{_TEXTS}:SEARCH_R1_SYSTEM"),
         ),
-        summary="HotpotQA in Search-R1's tags, <search>, <information> and <answer>, one message a turn.",
+        summary="HotpotQA in Search-R1's tags, <search>, <information> and <answer>: the first call ends a turn.",
     ),
     Recipe(
         id="AgentR1/HotpotQA-ReAct-v0",

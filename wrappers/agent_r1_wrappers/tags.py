@@ -87,6 +87,35 @@ class Tags:
         tags = self._after_thinking(reply)
         return [self._element(reply, *pair, unclosed) for pair in zip_longest(tags[0::2], tags[1::2])]
 
+    def first(self, reply: str, *, unclosed: bool = False) -> Tagged | None:
+        """Return the element that a reply completes first; what follows does not matter.
+
+        It is what would have been read had generation ended at that closing tag. So thinking is no exception: a tag in
+        it is not told from one behind it, and other opening tags inside the element are text.
+
+        Args:
+            reply: The model's reply.
+            unclosed: Whether, where no tag is closed, the first element may lack its closing tag.
+
+        Returns:
+            The element, or None if there is no tag.
+
+        Raises:
+            TagError: If the element is not opened, not closed or empty.
+        """
+        openings: dict[str, _Tag] = {}
+        for tag in self._tags(reply):
+            if tag.name == self.think:
+                continue
+            if not tag.closing:
+                openings.setdefault(tag.name, tag)
+            elif tag.name in openings:
+                return self._element(reply, openings[tag.name], tag, unclosed)
+            else:
+                return self._element(reply, tag, None, unclosed)
+        opening = next(iter(openings.values()), None)
+        return None if opening is None else self._element(reply, opening, None, unclosed)
+
     def thinks(self, reply: str) -> bool:
         """Return whether the reply closes a thinking element."""
         return any(tag.name == self.think and tag.closing for tag in self._tags(reply))
