@@ -17,6 +17,8 @@ from agent_r1_trainer.bench.agents.chat import ChatAgent
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.runner import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
+from agent_r1_trainer.environments import panel_of
+from agent_r1_trainer.task_choice import choose_tasks
 from tests.helpers.json_server import JsonServer, Reply, serving
 
 HOTPOT = "AgentR1/HotpotQA-v0"
@@ -28,7 +30,9 @@ def replies() -> dict[str, list[str]]:
     """What an expert would reply to the first message of each task, turn by turn."""
     env = recipes.default(gymnasium.make(HOTPOT, split="test"))
     known = {}
-    for task in range(EPISODES):
+    panel = panel_of(env)
+    assert panel is not None
+    for task in choose_tasks(panel.ids, EPISODES, panel.types):
         messages, _ = env.reset(options={"task": task})
         question, turns, ended = messages[-1]["content"], [], False
         while not ended:

@@ -17,6 +17,8 @@ from agent_r1_trainer.bench.agents.tool_calls import Turn, read_message, with_ca
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.runner import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
+from agent_r1_trainer.environments import panel_of
+from agent_r1_trainer.task_choice import choose_tasks
 from tests.helpers.json_server import JsonServer, serving
 
 HOTPOT = "AgentR1/HotpotQA-v0"
@@ -57,7 +59,9 @@ class Expert:
         tools: Any = getattr(env.unwrapped, "tools", None)
         self.known: dict[str, list[list[dict[str, Any]]]] = {}
         self.checked = 0
-        for task in range(EPISODES):
+        panel = panel_of(env)
+        assert panel is not None
+        for task in choose_tasks(panel.ids, EPISODES, panel.types):
             messages, _ = env.reset(options={"task": task})
             turns, ended = self.known.setdefault(messages[-1]["content"], []), False
             while not ended:

@@ -156,9 +156,8 @@ def test_an_evaluation_counts_every_environment_alike(whole):
             assert entry[f"eval_{name}_pass@1"] == pytest.approx(entry[f"eval_{name}_success"])
             assert entry[f"eval_{name}_pass@2"] >= entry[f"eval_{name}_pass@1"]
     tasks = collections.Counter((a.env, a.task) for a in trainer._evaluator.assignments)
-    assert tasks == {("cue", 0): 2, ("cue", 1): 2, ("cue", 2): 2, ("stall", 0): 2, ("stall", 1): 2} | {
-        ("held_out", task): 2 for task in range(3)
-    }
+    assert set(tasks.values()) == {2}
+    assert collections.Counter(env for env, _ in tasks) == {"cue": 3, "stall": 2, "held_out": 3}
 
 
 def test_a_mixture_resumes_bit_equal(whole, tmp_path):
