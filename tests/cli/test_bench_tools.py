@@ -235,6 +235,12 @@ def test_turns_that_a_context_operation_leaves_out_or_changes(server: JsonServer
     assert with_calls(changed, turns) == changed and with_calls(last, turns) == last
 
 
+def test_calls_that_an_env_writes_itself_stay_as_they_are() -> None:
+    own = {"role": "assistant", "tool_calls": [{"id": "e", "type": "function", "function": {"name": "look"}}]}
+    messages = [{"role": "user", "content": "q"}, own, {"role": "tool", "tool_call_id": "e", "content": "o"}]
+    assert with_calls(messages, [Turn("a", {"role": "assistant", "tool_calls": [{"id": "i"}]})]) == messages
+
+
 def test_results_follow_where_observations_are_results_already(server: JsonServer) -> None:
     script(server, said(call("search", {"query": "a"}, "x")))
     env = AppendHistory(ParseToolCalls(gymnasium.make(HOTPOT), schemas="template"), observation_role="tool")

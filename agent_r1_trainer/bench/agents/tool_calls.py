@@ -103,7 +103,7 @@ def _matching(messages: Sequence[dict[str, Any]], turns: Sequence[Turn]) -> dict
     for place in range(len(messages) - 1, -1, -1):
         if messages[place].get("role") != "assistant":
             continue
-        same = (number for number in range(left - 1, -1, -1) if turns[number].reply == messages[place]["content"])
+        same = (number for number in range(left - 1, -1, -1) if turns[number].reply == messages[place].get("content"))
         number = next(same, None)
         if number is not None:
             left = number
