@@ -151,7 +151,9 @@ class JsonEndpoint:
         return key
 
     def _error(self, message: str, status: int = 0, body: Any = None) -> EndpointError:
-        secrets = [self._key(), *(self._login or ()), *_secrets(self.url), *self.headers.values()]
+        # A service says the key back without the scheme before it: "Bearer" is a word of the header of its own.
+        words = [word for value in self.headers.values() for word in value.split()]
+        secrets = [self._key(), *(self._login or ()), *_secrets(self.url), *words]
         return EndpointError(hide(f"{self.address} {message}", secrets), status, body)
 
     def _http(self) -> httpx.Client:

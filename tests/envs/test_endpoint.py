@@ -139,6 +139,15 @@ def test_what_is_secret_in_an_address_is_used_and_not_shown(
     assert public_address("random") == "random"
 
 
+@pytest.mark.parametrize("said", ["wrong key: {key}", "wrong header: Bearer {key}"])
+def test_a_key_in_a_header_is_not_shown_either(server: JsonServer, said: str) -> None:
+    client = endpoint(server, headers={"Authorization": f"Bearer {KEY}", "accept": "application/json"})
+    server.script = [lambda: (401, json.dumps({"error": said.format(key=KEY)}).encode())]
+    with pytest.raises(EndpointError, match="wrong ") as raised:
+        client.post({})
+    assert KEY not in str(raised.value) and server.seen_headers[0]["authorization"] == f"Bearer {KEY}"
+
+
 def test_odd_text_can_be_sent_and_odd_numbers_cannot(server: JsonServer) -> None:
     assert endpoint(server).post({"a": "é\ud800"}) == {"echo": {"a": "é?"}}
     with pytest.raises(ValueError, match="not JSON compliant"):
