@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import Row, check_strings, json_object, read_rows, resolve
@@ -17,8 +18,9 @@ from agent_r1_envs.retrieval.contents import parse_contents
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import is_unicode
 
-# The fields of a corpus' rows, by which these are told from a corpus that is one object by title.
-_FIELDS: Final = ("id", "_id", "docid", "idx", "index", "title", "text", "contents", "sentences", "url", "mentions")
+# What a row of a corpus has, by which it is told from a corpus that is one object by title; how many names are read.
+_ROWS: Final = (frozenset({"contents"}), frozenset({"title", "text"}), frozenset({"title", "sentences"}))
+_NAMES: Final = 50
 
 # What the files of a split are called, first match wins; shards of a parquet file are read in the order of their names.
 _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
@@ -134,12 +136,13 @@ def _passage(position: int, row: Row) -> Passage:
 
 
 def _is_by_title(file: Path) -> bool:
-    """Tell whether a file is one object by title: its first name is then no field of a row."""
-    try:
-        name, value = next(json_object(file), ("", None))
-    except DataError:
-        return False  # whatever it is, the reader of rows will say
-    return isinstance(value, list | str) and name not in _FIELDS
+    """Tell whether a file is one object by title: its names are then not those of a row, whatever else that holds."""
+    pairs: list[tuple[str, Any]] = []
+    with suppress(DataError):  # it may have several rows, or be damaged: whoever reads all of it will say
+        for pair in islice(json_object(file), _NAMES):
+            pairs.append(pair)
+    names = {name for name, _ in pairs}
+    return bool(pairs) and isinstance(pairs[0][1], list | str) and not any(row <= names for row in _ROWS)
 
 
 def _by_title(file: Path) -> Iterator[Passage]:

@@ -311,6 +311,16 @@ def test_rows_of_other_corpora(tmp_path: Path) -> None:
     assert [(p.id, p.title, p.text) for p in iter_corpus(lines(tmp_path / "x.jsonl", *rows))] == expected
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_columns_of_their_own_do_not_hide_the_rows_of_a_corpus(tmp_path: Path, count: int) -> None:
+    rows = [
+        {"passage_id": "7", "title": "A", "text": "A is a film."},
+        {"wiki": ["B"], "sentences": ["B is.", "So."], "title": "B"},
+    ]
+    passages = list(iter_corpus(lines(tmp_path / "x.jsonl", *rows[:count])))
+    assert [(p.title, p.text) for p in passages] == [("A", "A is a film."), ("B", "B is. So.")][:count]
+
+
 def test_they_make_an_environment(tmp_path: Path) -> None:
     data, corpus = table(tmp_path / "test.parquet", SEARCH), lines(tmp_path / "corpus.json", HIPPORAG)
     env = gymnasium.make("AgentR1/HotpotQA-v0", split="test", data=str(data), corpus=str(corpus), retrieval="corpus")
