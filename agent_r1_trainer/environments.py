@@ -13,6 +13,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscr
 from gymnasium.wrappers import TimeLimit
 
 from agent_r1_envs.arguments import explain_unknown
+from agent_r1_envs.tasks import TaskSet
+from agent_r1_envs.text import mend
 from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
 from agent_r1_trainer.env_ids import find_spec
 
@@ -160,15 +162,14 @@ class Panel:
     """
 
     def __init__(self, tasks: Any) -> None:
-        self._tasks = tasks
-        ids = getattr(tasks, "ids", None)
-        self.ids: Sequence[str] = tuple(map(str, range(len(tasks)))) if ids is None else ids
-        types = getattr(tasks, "task_types", None)
-        self.types: Sequence[str] | None = types if types is not None and len(types) == len(self.ids) else None
+        self._tasks, self._count = tasks, len(tasks)
+        ids = _column(tasks, "ids")
+        self.ids: Sequence[str] = tuple(map(str, range(self._count))) if ids is None else ids
+        self.types = _column(tasks, "task_types")
         self.dataset, self.split = str(getattr(tasks, "dataset", "")), str(getattr(tasks, "split", ""))
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return self._count
 
     @property
     def content_hash(self) -> str:
@@ -181,7 +182,22 @@ class Panel:
     @property
     def digest(self) -> str:
         """What tells the panel from others: its hash, or else that of its ids."""
-        return self.content_hash or hashlib.sha256("\n".join(self.ids).encode("utf-8", "surrogatepass")).hexdigest()
+        return self.content_hash or hashlib.sha256("\n".join(self.ids).encode()).hexdigest()
+
+
+def _column(tasks: Any, name: str) -> Sequence[str] | None:
+    """What a panel has for each of its tasks, as text; None where it has nothing of the kind.
+
+    Panels of other makers may have numbers there, None in between, a method of that name, or another count.
+    """
+    values = getattr(tasks, name, None)
+    if isinstance(tasks, TaskSet):  # of text, and not always held whole
+        return values
+    try:
+        found = tuple("" if value is None else mend(str(value)) for value in values)  # type: ignore[union-attr]
+    except TypeError:
+        return None
+    return found if len(found) == len(tasks) else None
 
 
 def panel_of(env: gymnasium.Env) -> Panel | None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import gymnasium
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from agent_r1_envs.spaces import Messages
 from agent_r1_trainer.environments import EnvFactory, panel_of
 from agent_r1_trainer.flows import AgentEnvLoop
 from agent_r1_trainer.seeds import derive_seed
+from agent_r1_trainer.task_choice import choose_tasks
 from agent_r1_trainer.task_cursor import TaskCursor
 from agent_r1_trainer.task_sampler import group_assignments, rollouts_per_epoch
 from tests.helpers.text_envs import PARROT
@@ -36,6 +38,36 @@ def test_the_recipe_is_applied_to_plain_text(recipe, wraps):
     assert isinstance(env.observation_space, Messages) == wraps
     assert len(panel_of(env)) == len(env.unwrapped.tasks)
     assert env.unwrapped.tasks.split == "validation"
+
+
+@pytest.mark.parametrize(
+    ("ids", "types", "expected"),
+    [
+        ([3, 4, 5], ["a", None, 7], (("3", "4", "5"), ("a", "", "7"))),
+        (np.array([3, 4, 5]), None, (("3", "4", "5"), None)),
+        (["x", "\ud800", None], ["a", "b"], (("x", "\ufffd", ""), None)),
+        (lambda: ["x"], lambda: ["a"], (("0", "1", "2"), None)),
+        (["x"], 3, (("0", "1", "2"), None)),
+    ],
+    ids=["numbers", "array", "surrogates", "methods", "counts"],
+)
+def test_panels_of_other_makers_are_read_as_far_as_they_can_be(ids, types, expected):
+    env = CueEnv(3)
+    env.tasks = Others(3)
+    env.tasks.ids, env.tasks.task_types = ids, types
+    panel = panel_of(env)
+    assert (panel.ids, panel.types) == expected and len(panel) == 3
+    assert len(panel.digest) == 64 and len(choose_tasks(panel.ids, 2, panel.types)) == 2
+
+
+class Others:
+    """Tasks that can be counted, and no more is sure of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
 
 
 def test_turns_can_be_limited():
