@@ -1,9 +1,9 @@
 """What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
 
-Beside them lie the value head or the separate critic with its optimizer, the reward scaler, the metrics since the last
-log, running totals, the state of a curriculum, how the model was shown its context, and the settings that it was
-written with, which a resumed run is compared with. Without a curriculum the tasks need nothing: their order follows
-from the seed and the step.
+Beside them lie the value head or the separate critic, with the units that it predicts in and its optimizer, the metrics
+since the last log, running totals, the state of a curriculum, how the model was shown its context, and the settings
+that it was written with, which a resumed run is compared with. Without a curriculum the tasks need nothing: their order
+follows from the seed and the step.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from agent_r1_trainer.critic import (
     CRITIC_WEIGHTS,
     VALUE_HEAD_WEIGHTS,
     SeparateCritic,
-    load_trainable,
-    save_trainable,
+    fit_rows,
+    load_critic,
+    save_critic,
 )
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.metrics import MetricStore
@@ -43,7 +44,7 @@ from agent_r1_trainer.resuming import (
     plain,
     start_of,
 )
-from agent_r1_trainer.reward_scalers import RewardScalers
+from agent_r1_trainer.scoring import ValueHead
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.task_cursor import TaskCursor
@@ -66,7 +67,6 @@ class CheckpointedTrainer(BaseTrainer):
     entries: Mapping[str, MixtureEntry]
     flow: AgentFlowBase
     panels: Mapping[str, int | None]
-    scalers: RewardScalers | None
     task_sampler: TaskSampler
     _models: Models
     _boundary: BoundaryCallback
@@ -75,7 +75,7 @@ class CheckpointedTrainer(BaseTrainer):
     _updater: Updater | None
 
     @property
-    def value_head(self) -> nn.Module | None:
+    def value_head(self) -> ValueHead | None:
         """The value head on the policy's trunk, or None."""
         return getattr(base_causal_lm(self.accelerator.unwrap_model(self.model)), "value_head", None)
 
@@ -102,10 +102,11 @@ class CheckpointedTrainer(BaseTrainer):
         if not self.args.should_save:
             return
         folder = Path(output_dir or self.args.output_dir)
-        if head is not None:
-            save_trainable(head, folder / VALUE_HEAD_WEIGHTS)
-        if self._models.critic is not None:
-            save_trainable(self._models.critic, folder / CRITIC_WEIGHTS)
+        if self._models.scales is not None:
+            if head is not None:
+                save_critic(head, folder / VALUE_HEAD_WEIGHTS, self._models.scales)
+            if self._models.critic is not None:
+                save_critic(self._models.critic, folder / CRITIC_WEIGHTS, self._models.scales)
         ContextSettings(
             recipe=self.args.recipe,
             history_thinking=self.args.history_thinking,
@@ -116,8 +117,15 @@ class CheckpointedTrainer(BaseTrainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
-        if self.value_head is not None:
-            load_trainable(self.value_head, Path(resume_from_checkpoint) / VALUE_HEAD_WEIGHTS)
+        self._load_value_head(resume_from_checkpoint)
+
+    def _load_value_head(self, folder: str) -> None:
+        if self.value_head is not None and self._models.scales is not None:
+            load_critic(self.value_head, Path(folder) / VALUE_HEAD_WEIGHTS, self._models.scales, resume=True)
+
+    def _load_separate_critic(self, folder: str) -> None:
+        if self._models.critic is not None and self._models.scales is not None:
+            load_critic(self._models.critic, Path(folder) / CRITIC_WEIGHTS, self._models.scales, resume=True)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # The value head is loaded apart, and tied weights never are in a file: neither is worth a warning.
@@ -127,10 +135,9 @@ class CheckpointedTrainer(BaseTrainer):
 
     def _load_best_model(self) -> None:
         super()._load_best_model()
-        if self.value_head is not None:
-            load_trainable(self.value_head, Path(self.state.best_model_checkpoint or "") / VALUE_HEAD_WEIGHTS)
-        if self._models.critic is not None:
-            load_trainable(self._models.critic, Path(self.state.best_model_checkpoint or "") / CRITIC_WEIGHTS)
+        best = self.state.best_model_checkpoint or ""
+        self._load_value_head(best)
+        self._load_separate_critic(best)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
@@ -142,7 +149,6 @@ class CheckpointedTrainer(BaseTrainer):
         state = {
             "updates_per_rollout": self.args.updates_per_rollout,
             "settings": self._settings(),
-            "scalers": None if self.scalers is None else self.scalers.state_dict(),
             "task_sampler": self.task_sampler.state_dict(),
             "metrics": self._store.state_dict(),
             "totals": self._totals,
@@ -155,13 +161,13 @@ class CheckpointedTrainer(BaseTrainer):
             super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        if self.critic is not None:
-            self.critic.load(Path(checkpoint))
+        if self.critic is not None and self._models.scales is not None:
+            self.critic.load(Path(checkpoint), self._models.scales)
+        if self.value_head is not None:
+            fit_rows(self.optimizer, self.value_head)
         self._load_state(_read_state(checkpoint))
 
     def _load_state(self, state: Mapping[str, Any]) -> None:
-        if self.scalers is not None and state["scalers"] is not None:
-            self.scalers.load_state_dict(state["scalers"])
         if state.get("task_sampler"):
             self.task_sampler.load_state_dict(state["task_sampler"])
         self._store.load_state_dict(state["metrics"])
@@ -220,8 +226,7 @@ class CheckpointedTrainer(BaseTrainer):
     def _take_over(self, checkpoint: str) -> TrainOutput:
         """Load what a run that is done came to."""
         self._load_from_checkpoint(checkpoint)
-        if self._models.critic is not None:
-            load_trainable(self._models.critic, Path(checkpoint) / CRITIC_WEIGHTS)
+        self._load_separate_critic(checkpoint)
         self._load_state(_read_state(checkpoint))
         self.state = _trainer_state(checkpoint)
         self.state.max_steps = self._total_steps

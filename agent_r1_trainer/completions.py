@@ -45,7 +45,7 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
                     "completion": item.text,
                     "reward": item.reward,
                     "advantage": experience.of_step(experience.advantages, at),
-                    "value": experience.of_step(experience.old_values, at),
+                    "value": experience.value_of_step(at, trajectory.env),
                     "success": trajectory.success,
                     "stop": trajectory.stop.value,
                 }

@@ -3,119 +3,180 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agent_r1_trainer import credit
-from agent_r1_trainer.credit.batch import Floats
+from agent_r1_trainer.credit.batch import Floats, Integers
 from agent_r1_trainer.experience import BatchFacts
 from agent_r1_trainer.mixture import MixtureEntry
-from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.value_scale import Units, ValueScales
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["CreditAssigner", "explained_variance"]
+__all__ = ["AssignedCredit", "CreditAssigner", "explained_variance"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AssignedCredit:
+    """What an update needs of the whole batch. V is as in `CreditAssigner.assign`.
+
+    Attributes:
+        advantages: [V] as they enter the policy loss.
+        values: [V] the critic's predictions at collection, in the units that hold from now on; zeros without a critic.
+        returns: [V] its targets, in the same units; zeros without one.
+        units: For each environment of the batch the units until now and from now on; empty without a critic.
+        metrics: Equal on all ranks.
+    """
+
+    advantages: Floats
+    values: Floats
+    returns: Floats
+    units: dict[str, tuple[Units, Units]]
+    metrics: dict[str, float]
 
 
 class CreditAssigner:
-    """Scales rewards, builds the `CreditBatch` and runs the estimator: once, or once for each environment.
+    """Builds the `CreditBatch` and runs the estimator: once, or once for each environment.
+
+    Credit is assigned in units of the reward. A critic predicts in units of its own, which follow the targets: they are
+    brought up to date with the batch before its values are used.
 
     Every rank calls it with the same arguments and gets the same numbers.
 
     Args:
         config: The settings.
-        scalers: The running reward scales, or None for none.
+        scales: The units of the critic; None without one.
         envs: The environments of a mixture by name; empty where there is one only.
     """
 
     def __init__(
-        self, config: StepPOConfig, scalers: RewardScalers | None, envs: Mapping[str, MixtureEntry] | None = None
+        self, config: StepPOConfig, scales: ValueScales | None, envs: Mapping[str, MixtureEntry] | None = None
     ) -> None:
         self.estimator = credit.get(config.advantage_estimator)
         self._options = options(config.advantage_kwargs)
         self._gamma, self._lam = config.gamma, config.lam
         self._apart = config.whitening_scope == "environment"
-        self._scalers = scalers
+        self._scales = scales
         self._envs = envs or {}
 
     def assign(
-        self, facts: Sequence[BatchFacts], values: Floats, penalties: Floats, finals: Floats
-    ) -> tuple[credit.Credit, dict[str, float]]:
+        self, facts: Sequence[BatchFacts], predictions: Floats, penalties: Floats, finals: Floats
+    ) -> AssignedCredit:
         """Assign credit to the whole batch.
 
         K trajectories have N steps and M response tokens together; V is M for an estimator of level "token", else N.
 
         Args:
             facts: [K] the trajectories of all ranks.
-            values: [V] the critic's values, zeros without one.
-            penalties: [N] what the KL takes off each step's reward, unscaled.
-            finals: [K] value after the last step of each trajectory.
-
-        Returns:
-            The credit of the V steps or tokens, and metrics.
+            predictions: [V] what the critic predicted, in its units; zeros without one.
+            penalties: [N] what the KL takes off each step's reward.
+            finals: [K] what it predicted for the end of the trajectories that are bootstrapped.
         """
-        names = list(dict.fromkeys(fact.env for fact in facts))
-        rewards, scales = self._scaled_rewards(facts, penalties, names)
-        metrics = {f"{name}/reward_scale" if name else "reward_scale": scale for name, scale in scales.items()}
-        batch = self._batch(facts, rewards, values, finals)
-        advantages, returns = np.zeros_like(values), np.zeros_like(values)
-        parts = [np.array([fact.env == name for fact in facts]) for name in names] if self._apart else []
-        for part in parts or [np.ones(len(facts), dtype=np.bool_)][: bool(facts)]:
-            result = self.estimator(batch.select(part), gamma=self._gamma, lam=self._lam, **self._options)
-            steps = part[batch.trajectory]
-            where = steps[batch.token_step] if self.estimator.level == "token" else steps
-            advantages[where] = result.advantages
-            if result.returns is not None:
-                returns[where] = result.returns
-        if self.estimator.needs_values:
-            metrics["value/mean"] = _mean(values)
-            metrics["value/return_mean"] = _mean(returns)
+        batch = self._batch(facts, penalties)
+        owners = batch.owners(self.estimator.level)
+        metrics: dict[str, float] = {}
+        units: dict[str, tuple[Units, Units]] = {}
+        values = predictions
+        if self._scales is not None:
+            units = self._follow(self._scales, facts, batch, finals)
+            before = _Each([units[fact.env][0] for fact in facts])
+            after = _Each([units[fact.env][1] for fact in facts])
+            ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
+            batch = self._with_values(
+                batch, before.mean[owners] + before.scale[owners] * predictions,
+                ends * (before.mean + before.scale * finals),
+            )  # fmt: skip
+            batch = replace(batch, scales=after.scale)
+        advantages, returns = self._estimate(facts, batch, owners)
+        if self._scales is not None:
+            raw = batch.values if batch.token_values is None else batch.token_values
+            metrics["value/mean"], metrics["value/return_mean"] = _mean(raw), _mean(returns)
+            values = (raw - after.mean[owners]) / after.scale[owners]
+            returns = (returns - after.mean[owners]) / after.scale[owners]
             metrics["value/explained_variance"] = explained_variance(values, returns)
+            for name, (_, now) in units.items():
+                metrics[f"{name}/value/scale" if name else "value/scale"] = now.scale
         if penalties.any():
             metrics["kl_penalty"] = _mean(penalties)
-        return credit.Credit(advantages, returns if self.estimator.needs_values else None), metrics
+        return AssignedCredit(advantages, values, returns, units, metrics)
 
-    def _scaled_rewards(
-        self, facts: Sequence[BatchFacts], penalties: Floats, names: Sequence[str]
-    ) -> tuple[Floats, dict[str, float]]:
-        """Rewards [N] in the units of the critic, and what those of each environment were divided by."""
-        lengths = np.array([len(fact.rewards) for fact in facts], dtype=np.int64)
-        owners = np.repeat(np.arange(len(facts)), lengths)
+    def _estimate(
+        self, facts: Sequence[BatchFacts], batch: credit.CreditBatch, owners: Integers
+    ) -> tuple[Floats, Floats]:
+        """Advantages [V] and targets [V], in units of the reward."""
+        advantages, returns = np.zeros(owners.size), np.zeros(owners.size)
+        parts = [np.array([fact.env == name for fact in facts]) for name in _names(facts)] if self._apart else []
+        for part in parts or [np.ones(len(facts), dtype=np.bool_)][: bool(facts)]:
+            result = self.estimator(batch.select(part), gamma=self._gamma, lam=self._lam, **self._options)
+            advantages[part[owners]] = result.advantages
+            if result.returns is not None:
+                returns[part[owners]] = result.returns
+        return advantages, returns
+
+    def _follow(
+        self, scales: ValueScales, facts: Sequence[BatchFacts], batch: credit.CreditBatch, finals: Floats
+    ) -> dict[str, tuple[Units, Units]]:
+        """Take the batch's targets into the moments; for each environment the units until now and from now on.
+
+        The targets are those of lambda 1, which no value enters but the one after a limit that is foreign to the task.
+        """
+        known = _Each([scales.units(fact.env) or Units(0.0, 0.0) for fact in facts])
+        ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
+        tails = ends * np.nan_to_num(known.mean + known.scale * finals)
+        zeros = np.zeros(batch.owners(self.estimator.level).size)
+        blank = self._with_values(batch, zeros, tails)
+        targets = self.estimator(blank, gamma=self._gamma, lam=1.0, **self._options).returns
+        assert targets is not None  # the registry sees to it
+        owners = batch.owners(self.estimator.level)
+        units = {}
+        for name in _names(facts):
+            mine = np.array([fact.env == name for fact in facts])
+            units[name] = scales.update(name, targets[mine[owners]].tolist())
+        return units
+
+    def _batch(self, facts: Sequence[BatchFacts], penalties: Floats) -> credit.CreditBatch:
+        """The batch with the rewards that are to be earned, and a critic that says 0."""
+        counts = np.array([len(fact.rewards) for fact in facts], dtype=np.int64)
+        owners = np.repeat(np.arange(len(facts)), counts)
         rewards = np.array([reward for fact in facts for reward in fact.rewards], dtype=np.float64)
         factors = np.array([self._envs[fact.env].reward_scale if fact.env in self._envs else 1.0 for fact in facts])
-        rewards = rewards * factors[owners] - penalties
-        scales = dict.fromkeys(names, 1.0)
-        if self._scalers is None:
-            return rewards, scales
-        pieces = np.split(rewards, np.cumsum(lengths)[:-1])
-        for name in names:
-            of_env = [piece for piece, fact in zip(pieces, facts, strict=True) if fact.env == name]
-            scales[name] = self._scalers.update(name, [piece.tolist() for piece in of_env])
-        divisors = np.array([scales[fact.env] for fact in facts])
-        return rewards / divisors[owners], scales
-
-    def _batch(
-        self, facts: Sequence[BatchFacts], rewards: Floats, values: Floats, finals: Floats
-    ) -> credit.CreditBatch:
-        lengths = np.array([length for fact in facts for length in fact.lengths], dtype=np.int64)
-        at_tokens = self.estimator.level == "token"
+        groups = {key: number for number, key in enumerate(dict.fromkeys((fact.env, fact.group) for fact in facts))}
         anchors = None
         if self.estimator.needs_anchors:
             anchors = credit.anchor_numbers([anchor for fact in facts for anchor in fact.anchors or ()])
-        groups = {key: number for number, key in enumerate(dict.fromkeys((fact.env, fact.group) for fact in facts))}
         return credit.CreditBatch(
-            rewards=rewards,
-            values=_first_values(values, lengths) if at_tokens else values,
-            trajectory=np.repeat(np.arange(len(facts)), np.array([len(fact.rewards) for fact in facts], np.int64)),
-            final_values=finals,
+            rewards=rewards * factors[owners] - penalties,
+            values=np.zeros(rewards.size),
+            trajectory=owners,
+            final_values=np.zeros(len(facts)),
             groups=np.array([groups[fact.env, fact.group] for fact in facts], dtype=np.int64),
-            response_lengths=lengths,
-            token_values=values if at_tokens and self.estimator.needs_values else None,
+            response_lengths=np.array([length for fact in facts for length in fact.lengths], dtype=np.int64),
             anchors=anchors,
         )
+
+    def _with_values(self, batch: credit.CreditBatch, values: Floats, finals: Floats) -> credit.CreditBatch:
+        """The same batch with values [V] and values [K] after the last steps, in units of the reward."""
+        if self.estimator.level == "step":
+            return replace(batch, values=values, final_values=finals)
+        first = _first_values(values, batch.response_lengths)
+        return replace(batch, values=first, token_values=values, final_values=finals)
+
+
+class _Each:
+    """The units [K] that belong to each trajectory."""
+
+    def __init__(self, units: Sequence[Units]) -> None:
+        self.mean = np.array([each.mean for each in units], dtype=np.float64)
+        self.scale = np.array([each.scale for each in units], dtype=np.float64)
+
+
+def _names(facts: Sequence[BatchFacts]) -> list[str]:
+    return list(dict.fromkeys(fact.env for fact in facts))
 
 
 def _first_values(token_values: Floats, lengths: np.ndarray) -> Floats:

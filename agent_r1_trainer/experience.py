@@ -7,7 +7,7 @@ from the same gathered numbers; token ids and tensors of tokens never leave the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from agent_r1_trainer.packing import (
     plan_minibatches,
 )
 from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.value_scale import Units
 
 __all__ = ["BatchFacts", "Experience", "Update", "add_fillers", "plan_updates"]
 
@@ -34,7 +35,7 @@ class BatchFacts:
     """What every rank knows about one unmasked trajectory.
 
     Attributes:
-        rewards: Reward of each step, unscaled.
+        rewards: Reward of each step, as the environment gave it.
         lengths: Response tokens of each step.
         units: Number of steps of each of its merge units, in order.
         group: Group of the trajectory.
@@ -98,12 +99,13 @@ class Experience:
         updates: The optimizer steps, epoch after epoch.
         level: Whether credit and values are one a step or one a response token.
         advantages: [N], or [M] at level "token".
-        returns: [N] or [M] targets of the critic, zeros without one.
-        old_values: [N] or [M] values at collection, zeros without a critic.
+        returns: [N] or [M] targets of the critic, in its units; zeros without one.
+        old_values: [N] or [M] its predictions at collection, in the same units; zeros without a critic.
         old_logps: [M] log-probabilities under the policy that collected the batch; None if there is only one update, in
             which they equal the current ones.
         ref_logps: [M] under the reference, or None.
         sampler_logps: [M] as the sampler gave them, NaN where it gave none.
+        units: What the critic's numbers mean, for each environment of the batch; empty without one.
         failure: Why no episode of any rank could be used; empty if one could.
         policy_stopped: The target KL was exceeded: the policy stands still for the rest of the rollout.
     """
@@ -119,6 +121,7 @@ class Experience:
     old_logps: Tensor | None
     ref_logps: Tensor | None
     sampler_logps: Tensor
+    units: dict[str, Units] = field(default_factory=dict)
     failure: str = ""
     policy_stopped: bool = False
 
@@ -148,6 +151,11 @@ class Experience:
             ref_logps=torch.zeros(layout.num_tokens) if with_reference else None,
             sampler_logps=layout.sampler_logps(trajectories),
         )
+
+    def value_of_step(self, step: int, env: str) -> float:
+        """What the critic thought of one step, in units of the reward."""
+        units = self.units.get(env, Units())
+        return units.mean + units.scale * self.of_step(self.old_values, step) if self.units else 0.0
 
     def of_step(self, numbers: Tensor, step: int) -> float:
         """One step's entry of `advantages`, `returns` or `old_values`; at level "token" the mean over its tokens."""

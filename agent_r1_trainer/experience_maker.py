@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from agent_r1_trainer import credit
+from agent_r1_trainer._compat import base_causal_lm
 from agent_r1_trainer.agreement import computes_exactly, measure_differences, refuse_disagreement
 from agent_r1_trainer.credit_assignment import CreditAssigner
 from agent_r1_trainer.critic import SeparateCritic
@@ -21,9 +22,10 @@ from agent_r1_trainer.group_filter import zero_variance
 from agent_r1_trainer.losses import kl_in_reward
 from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
-from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference, score
+from agent_r1_trainer.scoring import ValueHead
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from agent_r1_trainer.value_scale import ValueScales
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -40,7 +42,7 @@ class ExperienceMaker:
         policy: The policy without its distributed wrapper: scoring a batch needs no collective.
         critic: The separate critic, or None.
         reference: The reference, or None.
-        scalers: Reward scalers, or None.
+        scales: The units of the critic; None without one.
         pad_id: Padding.
         merge: Whether steps are merged into sequences.
         envs: The environments of a mixture by name; empty where there is one only.
@@ -55,7 +57,7 @@ class ExperienceMaker:
         *,
         critic: SeparateCritic | None,
         reference: Reference | None,
-        scalers: RewardScalers | None,
+        scales: ValueScales | None,
         pad_id: int,
         merge: bool,
         envs: Mapping[str, MixtureEntry] | None = None,
@@ -70,7 +72,8 @@ class ExperienceMaker:
         self._merge = merge
         self._loss_weights = {name: entry.loss_weight for name, entry in (envs or {}).items()}
         self._loss_divisors = loss_divisors
-        self._assigner = CreditAssigner(config, scalers, envs)
+        self._scales = scales
+        self._assigner = CreditAssigner(config, scales, envs)
         self._estimator = self._assigner.estimator
         self._compared = False  # whether sampler and trainer were, in this process
 
@@ -96,7 +99,7 @@ class ExperienceMaker:
             left = iter(flags)
             ranks = [[fact for fact in rank if not next(left)] for rank in ranks]
         facts = [fact for rank in ranks for fact in rank]
-        layout = Layout(kept)
+        layout = self._layout(kept)
         updates = plan_updates(
             kept,
             merge_units(kept, self._merge),
@@ -132,6 +135,9 @@ class ExperienceMaker:
         metrics.update(self._packing_metrics(kept, first_epoch))
         add_fillers(updates, largest(self._accelerator, [len(update.batches) for update in updates]), self._pad_id)
         return experience, metrics
+
+    def _layout(self, trajectories: Sequence[Trajectory]) -> Layout:
+        return Layout(trajectories, None if self._scales is None else self._scales.rows)
 
     def _facts(self, trajectory: Trajectory) -> BatchFacts:
         steps = trajectory.steps
@@ -171,7 +177,7 @@ class ExperienceMaker:
                     batch.write_tokens(_present(experience.ref_logps), self._reference.logprobs(batch))
 
     def _kl_penalties(self, experience: Experience, batches: Sequence[MicroBatch]) -> Tensor:
-        """What the KL takes off each local step's reward, [N], unscaled."""
+        """What the KL takes off each local step's reward, [N]."""
         penalties = torch.zeros(experience.layout.num_steps)
         if self._reference is None or self._config.kl_in != "reward":
             return penalties
@@ -228,11 +234,11 @@ class ExperienceMaker:
         return not self._compared and any_rank(self._accelerator, not bool(experience.sampler_logps.isnan().all()))
 
     def _final_values(self, trajectories: Sequence[Trajectory]) -> list[float]:
-        """Value after each local trajectory: the critic's where it is bootstrapped, else 0."""
+        """What the critic predicts, in its units, for the end of each local trajectory that is bootstrapped, else 0."""
         if not self._estimator.needs_values:
             return [0.0] * len(trajectories)
         which, queries = credit.value_queries(trajectories, self._config.bootstrap)
-        layout = Layout(queries)
+        layout = self._layout(queries)
         values = torch.zeros(layout.num_steps)
         for group in micro_batches(merge_units(queries), self._config.token_budget):
             batch = collate(group, queries, layout, self._pad_id).to(self._accelerator.device)
@@ -245,18 +251,25 @@ class ExperienceMaker:
     def _assign(
         self, experience: Experience, facts: Sequence[BatchFacts], penalties: Tensor, finals: Sequence[float]
     ) -> dict[str, float]:
-        """Compute the credit of the whole batch and keep this rank's part of it."""
+        """Compute the credit of the whole batch, keep this rank's part, and bring the critic's units up to date."""
         gathered = gather_items(self._accelerator, [(experience.old_values.tolist(), penalties.tolist(), list(finals))])
         values, penalty, final = (
             np.array([number for rank in gathered for number in rank[part]], dtype=np.float64) for part in range(3)
         )
-        result, metrics = self._assigner.assign(facts, values, penalty, final)
+        result = self._assigner.assign(facts, values, penalty, final)
         first = sum(len(rank[0]) for rank in gathered[: self._accelerator.process_index])
         window = slice(first, first + experience.old_values.numel())
-        experience.advantages = torch.from_numpy(result.advantages[window].astype(np.float32))
-        if result.returns is not None:
-            experience.returns = torch.from_numpy(result.returns[window].astype(np.float32))
-        return metrics
+        experience.advantages, experience.old_values, experience.returns = (
+            torch.from_numpy(numbers[window].astype(np.float32))
+            for numbers in (result.advantages, result.values, result.returns)
+        )
+        if self._scales is not None:
+            head = base_causal_lm(self._policy).value_head if self._critic is None else self._critic.model.head
+            assert isinstance(head, ValueHead)
+            for env, (before, after) in result.units.items():
+                head.change_units(self._scales.rows[env], *before.change(after))
+                experience.units[env] = after
+        return result.metrics
 
     def _packing_metrics(self, trajectories: Sequence[Trajectory], batches: Sequence[MicroBatch]) -> dict[str, float]:
         """What a pass over the batch computes, against what there is to compute."""

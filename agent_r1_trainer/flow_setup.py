@@ -15,7 +15,7 @@ from agent_r1_trainer.models import Models, prompt_limit
 from agent_r1_trainer.steppo_checks import options
 from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = ["FlowSetup", "make_loop", "set_up_flows"]
+__all__ = ["FlowSetup", "make_loop", "set_up_flows", "trained_environments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,20 @@ class FlowSetup:
                 )
             divisors[name] = divisor
         return divisors
+
+
+def trained_environments(env: EnvironmentsArgument | None, flow: AgentFlowBase | None) -> list[str]:
+    """Names of the environments that a run trains on; that of a single one is empty.
+
+    Args:
+        env: As the trainer got it.
+        flow: As the trainer got it.
+    """
+    if flow is not None:
+        return list(flow.panels)
+    if not isinstance(env, Mapping):
+        return [""]
+    return [name for name, entry in mixture_entries(env).items() if entry.weight > 0]
 
 
 def set_up_flows(

@@ -20,6 +20,7 @@ from agent_r1_trainer.prompts import ChatRenderer, closing_ids
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
 from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.value_scale import ValueScales
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -39,6 +40,7 @@ class Models:
         critic: The separate critic's model, or None.
         reference: The policy at the start, or None without a KL.
         merge: Whether steps may be merged into sequences.
+        scales: The units of the critic or value head, or None without one.
     """
 
     policy: nn.Module
@@ -46,6 +48,7 @@ class Models:
     critic: CriticModel | None
     reference: Reference | None
     merge: bool
+    scales: ValueScales | None
 
 
 def build_models(
@@ -53,6 +56,7 @@ def build_models(
     config: StepPOConfig,
     tokenizer: PreTrainedTokenizerBase | None = None,
     peft_config: Any | None = None,
+    envs: Sequence[str] = ("",),
 ) -> Models:
     """Load or take over the policy and derive the other models from it.
 
@@ -62,6 +66,7 @@ def build_models(
         config: The settings.
         tokenizer: None loads the one of the model's name.
         peft_config: Adapters to add. The policy without them is the reference, so that no copy is needed.
+        envs: The environments that are trained on, by name: each has a row of the value head or critic.
 
     Raises:
         ValueError: PEFT is asked for twice, or of a kind that changes the prompt; or a model that cannot be trained.
@@ -87,11 +92,13 @@ def build_models(
     disable_dropout(policy)
 
     needs_values = config.uses_critic
-    critic = CriticModel(policy) if needs_values and config.critic == "separate" else None
+    scales = ValueScales(envs) if needs_values else None
+    critic = CriticModel(policy, len(envs)) if needs_values and config.critic == "separate" else None
     frozen = copy.deepcopy(policy) if config.beta and (had_adapters or peft_config is None) else None
-    attach_scoring(policy, temperature=config.temperature, value_head=needs_values and critic is None)
+    rows = len(envs) if needs_values and critic is None else 0
+    attach_scoring(policy, temperature=config.temperature, value_head=rows)
     if isinstance(model, str):
-        load_saved_critic(Path(model), critic, getattr(base_causal_lm(policy), "value_head", None))
+        load_saved_critic(Path(model), critic, getattr(base_causal_lm(policy), "value_head", None), scales)
     if frozen is not None:
         attach_scoring(frozen, temperature=config.temperature)
     obstacle = merge_obstacle(base_causal_lm(policy).config, policy)
@@ -112,6 +119,7 @@ def build_models(
         critic=critic,
         reference=Reference(policy, frozen) if config.beta else None,
         merge=config.merge_steps and obstacle is None,
+        scales=scales,
     )
 
 

@@ -157,7 +157,6 @@ def config_settings(config: StepPOConfig) -> dict[str, Any]:
     """The fields of a config as JSON data, defaults that depend on others filled in."""
     values = {field.name: getattr(config, field.name) for field in fields(config) if field.init}
     values |= {
-        "reward_scaling": config.scale_rewards,
         "critic_learning_rate": config.critic_lr,
         "critic_max_grad_norm": config.critic_clip,
         "epsilon_high": config.epsilon if config.epsilon_high is None else config.epsilon_high,

@@ -53,7 +53,7 @@ def score(
         rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids, entropy_gradient=entropy_gradient
     )
     if values:
-        request["value_rows"], request["value_columns"] = batch.value_positions(level)
+        request["value_rows"], request["value_columns"], request["value_heads"] = batch.value_positions(level)
         request["detach_values"] = detach_values
     output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, score=request)
     return Scores(output["logprobs"], output["entropies"], output.get("values"))

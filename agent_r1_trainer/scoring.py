@@ -34,6 +34,7 @@ class ScoreRequest(TypedDict, total=False):
         entropy_gradient: Whether the entropies have a gradient.
         value_rows: [n] row of each position whose value is read. Absent: no values.
         value_columns: [n] its column.
+        value_heads: [n] row of the value head that predicts it.
         detach_values: Keep the value head's gradient from the trunk.
     """
 
@@ -43,37 +44,48 @@ class ScoreRequest(TypedDict, total=False):
     entropy_gradient: bool
     value_rows: Tensor
     value_columns: Tensor
+    value_heads: Tensor
     detach_values: bool
 
 
 class ValueHead(nn.Module):
-    """A linear map from the trunk's last hidden state to a value, in fp32, zero at first.
-
-    Starting at zero, the first rollout's advantages are the discounted returns themselves.
+    """A linear map from the trunk's last hidden state to a value in the units of `ValueScales`, in fp32, zero at first.
 
     Args:
         hidden_size: Width of the trunk.
+        rows: One for each environment of a mixture.
     """
 
-    def __init__(self, hidden_size: int) -> None:
+    def __init__(self, hidden_size: int, rows: int = 1) -> None:
         super().__init__()
-        self.linear = nn.Linear(hidden_size, 1, dtype=torch.float32)
+        self.linear = nn.Linear(hidden_size, rows, dtype=torch.float32)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Values [n] of hidden states [n, width]."""
+    def forward(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Values [n] of hidden states [n, width], each by the row of the head that is named; None is the first."""
         with torch.autocast(hidden.device.type, enabled=False):
-            return self.linear(hidden.float()).squeeze(-1)
+            values = self.linear(hidden.float())
+        if rows is None or values.size(-1) == 1:
+            return values[..., 0]
+        return values.gather(-1, rows[:, None]).squeeze(-1)
+
+    @torch.no_grad()
+    def change_units(self, row: int, factor: float, shift: float) -> None:
+        """Turn all predictions n of a row into ``factor * n + shift``."""
+        self.linear.weight[row] *= factor
+        self.linear.bias[row] = float(self.linear.bias[row]) * factor + shift
 
 
-def read_values(head: ValueHead, hidden: Tensor, rows: Tensor, columns: Tensor, *, detach: bool = False) -> Tensor:
-    """Values [n] at some positions of hidden states [B, L, width]."""
+def read_values(
+    head: ValueHead, hidden: Tensor, rows: Tensor, columns: Tensor, heads: Tensor | None, *, detach: bool = False
+) -> Tensor:
+    """Values [n] at some positions of hidden states [B, L, width], by the rows `heads` [n] of the head."""
     states = hidden[rows, columns]
-    return head(states.detach() if detach else states)
+    return head(states.detach() if detach else states, heads)
 
 
-def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = False) -> None:
+def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0) -> None:
     """Let `model(..., score=ScoreRequest)` return scores; without `score` the forward is the model's own.
 
     The scores are a dict: `logprobs` [M] and `entropies` [M], and `values` [n] if asked for. A deep copy of the model
@@ -82,8 +94,9 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
     Args:
         model: A causal language model, possibly wrapped by PEFT.
         temperature: Logits are divided by it.
-        value_head: Add a `ValueHead` as `value_head` of the causal language model. Without it, one that an earlier run
-            left on the model is taken off: nothing would train it, and it would be saved as if it were this run's.
+        value_head: Add a `ValueHead` of so many rows as `value_head` of the causal language model. With 0, one that an
+            earlier run left on the model is taken off: nothing would train it, and it would be saved as if it were
+            this run's.
 
     Raises:
         ValueError: The model's logits are not computed from hidden states that can be told apart.
@@ -91,7 +104,7 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
     inner = base_causal_lm(model)
     trunk = find_trunk(inner)
     if value_head:
-        inner.value_head = ValueHead(trunk.width).to(inner.device)
+        inner.value_head = ValueHead(trunk.width, value_head).to(inner.device)
     elif isinstance(getattr(inner, "value_head", None), ValueHead):
         del inner.value_head
 
@@ -113,7 +126,8 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: bool = F
         if "value_rows" in score:
             detach = score.get("detach_values", False)
             head = cast(ValueHead, self.value_head)
-            output["values"] = read_values(head, hidden, score["value_rows"], score["value_columns"], detach=detach)
+            places = score["value_rows"], score["value_columns"], score["value_heads"]
+            output["values"] = read_values(head, hidden, *places, detach=detach)
         return output
 
     forward.__wrapped__ = class_forward(inner)  # type: ignore[attr-defined]  # keeps the signature for `generate`

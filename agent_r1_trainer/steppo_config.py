@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, Self
 
 import torch
@@ -14,6 +15,8 @@ from agent_r1_trainer.losses.weights import Aggregation
 from agent_r1_trainer.steppo_checks import check_config, check_credit, check_reporting
 
 __all__ = ["StepPOConfig"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -152,13 +155,6 @@ class StepPOConfig(BaseConfig):
         default=False,
         metadata={"help": "Leave groups whose episodes all have the same return out of the update."},
     )
-    reward_scaling: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Divide rewards by the running standard deviation of discounted returns. None: on with a value "
-            "head, off with a separate critic or none."
-        },
-    )
 
     # Policy loss
     mask_truncated_completions: bool = field(
@@ -227,7 +223,8 @@ class StepPOConfig(BaseConfig):
         default="full", metadata={"help": "Whether the value head's gradient reaches the policy's trunk."}
     )
     value_clip: float | None = field(
-        default=None, metadata={"help": "Clip of the value around its old one, in scaled units. None: no clip."}
+        default=None,
+        metadata={"help": "Clip of the value around its old one, in deviations of the returns. None: no clip."},
     )
     critic_learning_rate: float | None = field(
         default=None, metadata={"help": "Learning rate of the value head or critic. None: 10 times learning_rate."}
@@ -293,12 +290,23 @@ class StepPOConfig(BaseConfig):
     )
     remove_unused_columns: bool = field(default=False, metadata={"help": "Has no use here."})
 
-    def __post_init__(self) -> None:
+    reward_scaling: InitVar[bool | None] = None  # no field: settings from before may hold it, and mean nothing by it
+
+    def __post_init__(self, reward_scaling: bool | None) -> None:
         """Fill in what depends on the machine and refuse what cannot work.
+
+        Args:
+            reward_scaling: Has no effect any more; a warning says what happens instead.
 
         Raises:
             ValueError: A setting out of its range, or one that this trainer would silently ignore.
         """
+        if reward_scaling is not None:
+            logger.warning(
+                "reward_scaling=%s has no effect any more, leave it out: rewards stay as they are, and a critic "
+                "predicts returns less their running mean, divided by their running deviation",
+                reward_scaling,
+            )
         if torch.backends.mps.is_available() and not torch.cuda.is_available():
             self.use_cpu = True  # Apple's GPUs have no float64, which sampling and metrics need
         on_cpu = self.use_cpu or not torch.cuda.is_available()
@@ -361,12 +369,6 @@ class StepPOConfig(BaseConfig):
     def anchors(self) -> Literal["state", "observation"] | None:
         """What episodes record as a step's state: `step_anchor`, or None for an estimator that does not ask for it."""
         return self.step_anchor if credit.get(self.advantage_estimator).needs_anchors else None
-
-    @property
-    def scale_rewards(self) -> bool:
-        """Whether rewards are divided by the running standard deviation of returns."""
-        by_default = self.uses_critic and self.critic == "value_head"
-        return by_default if self.reward_scaling is None else self.reward_scaling
 
     @property
     def critic_lr(self) -> float:

@@ -21,7 +21,7 @@ from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
 from agent_r1_trainer.failures import FailureWatch, commonest
 from agent_r1_trainer.files import run_lock
-from agent_r1_trainer.flow_setup import set_up_flows
+from agent_r1_trainer.flow_setup import set_up_flows, trained_environments
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.generation import SamplingParams
@@ -30,7 +30,6 @@ from agent_r1_trainer.mixture import EnvironmentsArgument
 from agent_r1_trainer.models import build_models, stop_token_ids
 from agent_r1_trainer.probe import Probe
 from agent_r1_trainer.reporting import ReportingTrainer
-from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.step_numbers import StepNumbers, only
 from agent_r1_trainer.steppo_checks import options
@@ -101,7 +100,7 @@ class StepPOTrainer(ReportingTrainer):
         peft_config: Any | None = None,
     ) -> None:
         args = StepPOConfig("steppo") if args is None else args
-        models = build_models(model, args, processing_class, peft_config)
+        models = build_models(model, args, processing_class, peft_config, trained_environments(env, flow))
         setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
         self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
         self.panels = self.flow.panels
@@ -146,7 +145,6 @@ class StepPOTrainer(ReportingTrainer):
         for each in (self.flow, self.eval_flow):
             if each is not None:
                 each.check(self.sampling)
-        self.scalers = RewardScalers(args.gamma) if args.scale_rewards else None
         self.critic: SeparateCritic | None = None
         self._models = models
         self._watch = FailureWatch(args.max_masked_ratio)
@@ -220,7 +218,7 @@ class StepPOTrainer(ReportingTrainer):
             policy,
             critic=self.critic,
             reference=self._reference(),
-            scalers=self.scalers,
+            scales=self._models.scales,
             pad_id=self.processing_class.pad_token_id,
             merge=self._models.merge,
             envs=self.entries,

@@ -175,7 +175,7 @@ def packing(width: int, layers: int, count: int, turns: int) -> None:
     episodes = [episode(rng, rng.randint(1, turns)) for _ in range(count)]
     units, layout = merge_units(episodes), Layout(episodes)
     model = make_model(width, layers)
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     divisions = {
         "by length": micro_batches(units, BUDGET),
         "one sequence each": [[unit] for unit in units],

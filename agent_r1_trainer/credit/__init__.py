@@ -11,11 +11,11 @@ from agent_r1_trainer.credit.bootstrap import Bootstrap, bootstraps, final_value
 from agent_r1_trainer.credit.gigpo import gigpo
 from agent_r1_trainer.credit.groups import GroupStatistics, group_statistics
 from agent_r1_trainer.credit.grpo import grpo
+from agent_r1_trainer.credit.moments import Moments
 from agent_r1_trainer.credit.recursion import discounted_sums, gae
 from agent_r1_trainer.credit.registry import ESTIMATORS, Estimator, EstimatorRegistry, Level, get, names, register
 from agent_r1_trainer.credit.reinforce_pp import reinforce_pp, reinforce_pp_baseline
 from agent_r1_trainer.credit.rloo import rloo
-from agent_r1_trainer.credit.scaling import Moments, RewardScaler
 from agent_r1_trainer.credit.step_gae import step_advantages, step_gae
 from agent_r1_trainer.credit.token_gae import token_gae
 from agent_r1_trainer.credit.whitening import whiten
@@ -30,7 +30,6 @@ __all__ = [
     "GroupStatistics",
     "Level",
     "Moments",
-    "RewardScaler",
     "anchor_numbers",
     "bootstraps",
     "discounted_sums",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ class CreditBatch:
     that every rank computes the same advantages.
 
     Attributes:
-        rewards: [N] reward of each step, in the units that the critic predicts (scaled, where rewards are scaled).
-        values: [N] the critic's ``V(s_t)``; zeros where the estimator uses no critic.
+        rewards: [N] reward of each step.
+        values: [N] the critic's ``V(s_t)``, in units of the reward; zeros where the estimator uses no critic.
         trajectory: [N] which trajectory (0..K-1) a step belongs to, ascending; steps of one are in order of time.
         final_values: [K] value after the last step: 0 where the end is terminal, else the bootstrap.
         groups: [K] group of each trajectory: samples of the same task and reset seed share one.
@@ -33,6 +34,8 @@ class CreditBatch:
             of a step is ``V(s_t)``. None where the estimator is not one over tokens with a critic.
         anchors: [N] equal numbers mark steps that saw the same state; they are compared within a group only. None where
             nobody asked for them. `anchor_numbers` makes them from `Step.anchor`.
+        scales: [K] above 0, how much returns differ in the environment of each trajectory: their running deviation.
+            None where that is not known. See `whiten`.
     """
 
     rewards: Floats
@@ -43,6 +46,7 @@ class CreditBatch:
     response_lengths: Integers = None  # type: ignore[assignment]  # an array after __post_init__
     token_values: Floats | None = None
     anchors: Integers | None = None
+    scales: Floats | None = None
 
     def __post_init__(self) -> None:
         """Convert to float64 and int64 and check the shapes.
@@ -78,6 +82,8 @@ class CreditBatch:
             )
         if self.anchors is not None and self.anchors.size != steps:
             raise ValueError(f"anchors must have one entry a step, got {self.anchors.size} for {steps} steps")
+        if self.scales is not None and (self.scales.size != count or not np.all(self.scales > 0)):
+            raise ValueError(f"scales must have one entry above 0 for each of {count} trajectories, got {self.scales}")
 
     @classmethod
     def from_trajectories(
@@ -85,7 +91,6 @@ class CreditBatch:
         trajectories: Sequence[Trajectory],
         values: Sequence[float] | Floats | None = None,
         final_values: Sequence[float] | Floats | None = None,
-        reward_scale: float = 1.0,
         token_values: Sequence[float] | Floats | None = None,
     ) -> "CreditBatch":
         """Build the batch from unmasked trajectories.
@@ -96,7 +101,6 @@ class CreditBatch:
             trajectories: The trajectories of all ranks, none of them masked.
             values: [N] values of the steps in order, zeros if None.
             final_values: [K] values after the last steps, zeros if None.
-            reward_scale: Rewards are DIVIDED by this.
             token_values: [M] values at the positions that predict the response tokens.
 
         Raises:
@@ -110,7 +114,7 @@ class CreditBatch:
         rewards = np.asarray([step.reward for step in steps], np.float64)
         anchors = [step.anchor for step in steps]
         return cls(
-            rewards=rewards / reward_scale,
+            rewards=rewards,
             values=np.zeros(rewards.size) if values is None else np.asarray(values, np.float64),
             trajectory=np.repeat(np.arange(len(trajectories)), lengths),
             final_values=np.zeros(len(trajectories)) if final_values is None else np.asarray(final_values, np.float64),
@@ -144,6 +148,7 @@ class CreditBatch:
             response_lengths=self.response_lengths[steps],
             token_values=None if self.token_values is None else self.token_values[tokens],
             anchors=None if self.anchors is None else self.anchors[steps],
+            scales=None if self.scales is None else self.scales[mask],
         )
 
     @property
@@ -155,6 +160,10 @@ class CreditBatch:
     def token_step(self) -> Integers:
         """[M] step (0..N-1) of each response token."""
         return np.repeat(np.arange(self.rewards.size, dtype=np.int64), self.response_lengths)
+
+    def owners(self, level: Literal["step", "token"]) -> Integers:
+        """[N] or [M] trajectory of each step, or of each response token."""
+        return self.trajectory[self.token_step] if level == "token" else self.trajectory
 
     @property
     def returns(self) -> Floats:
@@ -184,6 +193,7 @@ _FIELDS = {
     "response_lengths": np.int64,
     "token_values": np.float64,
     "anchors": np.int64,
+    "scales": np.float64,
 }
 
 

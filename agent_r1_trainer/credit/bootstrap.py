@@ -63,6 +63,7 @@ def value_queries(trajectories: Sequence[Trajectory], mode: Bootstrap = "auto") 
             stop=trajectories[i].stop,
             group=trajectories[i].group,
             sample=trajectories[i].sample,
+            env=trajectories[i].env,
         )
         for i in which
     ]

@@ -11,7 +11,7 @@ __all__ = ["step_advantages", "step_gae"]
 
 @register("step_gae", needs_values=True)
 def step_gae(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
-    """Step GAE, whitened over all steps of the batch.
+    """Step GAE, whitened over all steps of the batch, but for what is small beside the returns (see `whiten`).
 
     With ``delta_t = r_t + gamma V_{t+1} - V_t`` (``V_T`` is the trajectory's final value), ``A_t = sum_l (gamma lam)^l
     delta_{t+l}`` and the critic's target is ``R_t = A_t + V_t``, taken before whitening.
@@ -34,7 +34,8 @@ def step_gae(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
     ([-1.0, 1.0], [3.0, 8.0])
     """
     advantages = step_advantages(batch, gamma=gamma, lam=lam)
-    return Credit(advantages=whiten(advantages), returns=advantages + batch.values)
+    scales = None if batch.scales is None else batch.scales[batch.trajectory]
+    return Credit(advantages=whiten(advantages, scales), returns=advantages + batch.values)
 
 
 def step_advantages(batch: CreditBatch, *, gamma: float, lam: float) -> Floats:

@@ -13,7 +13,7 @@ __all__ = ["token_gae"]
 
 @register("token_gae", needs_values=True, level="token")
 def token_gae(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
-    """Token GAE across the steps of a trajectory, whitened over all response tokens of the batch.
+    """Token GAE across the steps of a trajectory, whitened over all response tokens of the batch as in `step_gae`.
 
     PPO as it is used for language models (Schulman et al. 2017, arXiv 1707.06347), over several turns: every sampled
     token is an action with a value of its own. What the environment says between two replies is skipped, so the token
@@ -50,14 +50,15 @@ def token_gae(batch: CreditBatch, *, gamma: float, lam: float) -> Credit:
         if batch.num_tokens:
             raise ValueError("token_gae needs the value at every response token: set token_values of the CreditBatch")
         values = np.zeros(0)
-    owner = batch.trajectory[batch.token_step]
+    owner = batch.owners("token")
     advantages = gae(_token_rewards(batch), values, owner, batch.final_values, gamma=gamma, lam=lam)
-    return Credit(advantages=whiten(advantages), returns=advantages + values)
+    scales = None if batch.scales is None else batch.scales[owner]
+    return Credit(advantages=whiten(advantages, scales), returns=advantages + values)
 
 
 def _token_rewards(batch: CreditBatch) -> Floats:
     """[M] reward of each response token."""
-    owner = batch.trajectory[batch.token_step]
+    owner = batch.owners("token")
     # The last token of the step; for a step without one, whatever token comes before it, maybe another trajectory's.
     last = np.cumsum(batch.response_lengths) - 1
     has = last >= 0

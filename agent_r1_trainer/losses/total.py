@@ -27,7 +27,7 @@ class LossConfig:
         beta: Weight of the KL to the reference in the loss.
         kl_estimator: ``"k2"`` or ``"k3"``.
         entropy_coef: Weight of the entropy bonus.
-        value_clip: Clip of the value around its old one, in scaled units, or None.
+        value_clip: Clip of the value around its old one, in the units of the critic, or None.
     """
 
     ratio_level: RatioLevel = "sequence"

@@ -15,9 +15,9 @@ def value_loss(
 
     Args:
         values: [n] V(s_t), read at the last prompt token of each step or where each token is predicted, with gradient.
-        returns: [n] targets, in the same (scaled) units.
+        returns: [n] targets, in the same units.
         old_values: [n] values when the batch was collected; needed for a clip.
-        clip: c, in scaled units; None for no clip.
+        clip: c, in the same units; None for no clip.
 
     Returns:
         The loss [n] and a mask [n] of the values whose clipped error was the larger one.

@@ -32,6 +32,7 @@ class MicroBatch:
         token_step: [M] int64, ascending, the step (0..S-1, numbered within the micro-batch) of each token.
         value_row: [S] int64, row of each step's value position.
         value_col: [S] int64, its column: the last prompt token of the step.
+        value_head: [S] int64, row of the value head that predicts the step's values.
         token_index: [M] int64, number of each token in the `Layout`.
         step_index: [S] int64, number of each step in the `Layout`.
         real: False for a `filler`, which has no place in the layout.
@@ -44,6 +45,7 @@ class MicroBatch:
     token_step: Tensor
     value_row: Tensor
     value_col: Tensor
+    value_head: Tensor
     token_index: Tensor
     step_index: Tensor
     real: bool = True
@@ -102,13 +104,15 @@ class MicroBatch:
         """Write [M] into a flat vector over all response tokens, in place; a filler writes nothing."""
         self._write(flat, self.token_index, values)
 
-    def value_positions(self, level: Level) -> tuple[Tensor, Tensor]:
-        """Rows and columns where the critic is read: [S] at level "step", [M] at level "token".
+    def value_positions(self, level: Level) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows and columns where the critic is read, and its head's rows: [S] at level "step", [M] at level "token".
 
         A token's value is that of the position that predicts it, from the hidden state that its logits come from; that
         of a step's first token is the value of the step.
         """
-        return (self.token_row, self.token_col - 1) if level == "token" else (self.value_row, self.value_col)
+        if level == "token":
+            return self.token_row, self.token_col - 1, self.value_head[self.token_step]
+        return self.value_row, self.value_col, self.value_head
 
     def read(self, flat: Tensor, level: Level) -> Tensor:
         """`read_tokens` or `read_steps`."""
@@ -168,6 +172,7 @@ def collate(units: Sequence[Unit], trajectories: Sequence[Trajectory], layout: L
             value_row.append(row)
             value_col.append(start - 1)
             step_index.append(number)
+    numbers = _int64(step_index)
     return MicroBatch(
         input_ids=input_ids,
         attention_mask=attention_mask,
@@ -176,8 +181,9 @@ def collate(units: Sequence[Unit], trajectories: Sequence[Trajectory], layout: L
         token_step=_int64(token_step),
         value_row=_int64(value_row),
         value_col=_int64(value_col),
+        value_head=layout.value_rows[numbers],
         token_index=_int64(token_index),
-        step_index=_int64(step_index),
+        step_index=numbers,
     )
 
 
@@ -196,6 +202,7 @@ def filler(pad_id: int) -> MicroBatch:
         token_step=_int64([0]),
         value_row=_int64([0]),
         value_col=_int64([0]),
+        value_head=_int64([0]),
         token_index=_int64([0]),
         step_index=_int64([0]),
         real=False,

@@ -1,6 +1,6 @@
 """Where each step and each response token lies in flat vectors over a list of trajectories."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,14 +18,19 @@ class Layout:
     reads its part of them and writes its results back by these numbers. The order of the steps is that of
     `CreditBatch`.
 
+    Args:
+        trajectories: None of them masked.
+        value_rows: Row of the value head of each environment by name; None if it has one row.
+
     Attributes:
         num_steps: N, number of steps of all trajectories.
         num_tokens: Number of response tokens of all steps.
         lengths: [N] int64, number of response tokens of each step.
         trajectory: [N] int64, position of each step's trajectory.
+        value_rows: [N] int64, row of the value head that predicts each step's values.
     """
 
-    def __init__(self, trajectories: Sequence[Trajectory]) -> None:
+    def __init__(self, trajectories: Sequence[Trajectory], value_rows: Mapping[str, int] | None = None) -> None:
         self._first_step: list[int] = []
         self._first_token: list[int] = []
         lengths: list[int] = []
@@ -44,6 +49,8 @@ class Layout:
         self.num_tokens = tokens
         self.lengths = torch.tensor(lengths, dtype=torch.int64)
         self.trajectory = torch.tensor(owners, dtype=torch.int64)
+        rows = [0 if value_rows is None else value_rows[trajectory.env] for trajectory in trajectories]
+        self.value_rows = torch.tensor(rows, dtype=torch.int64)[self.trajectory]
 
     def step(self, trajectory: int, t: int) -> int:
         """Number of step ``t`` of a trajectory."""

@@ -145,7 +145,8 @@ def _own() -> set[str]:
 def _known() -> set[str]:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-    return _own() | {f.name for f in dataclasses.fields(StepPOConfig) if f.init}
+    # An old file may hold `reward_scaling`, which is no field any more: the settings say so when they read it.
+    return _own() | {f.name for f in dataclasses.fields(StepPOConfig) if f.init} | {"reward_scaling"}
 
 
 def _exam(values: Any, source: str) -> ExamSettings:

@@ -11,12 +11,12 @@ from accelerate import Accelerator
 
 from agent_r1_trainer.experience import Experience
 from agent_r1_trainer.experience_maker import ExperienceMaker
-from agent_r1_trainer.reward_scalers import RewardScalers
 from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.scoring import attach_scoring
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from agent_r1_trainer.update import Updater
+from agent_r1_trainer.value_scale import ValueScales
 from tests.helpers.training import WORDS, make_model
 
 
@@ -49,9 +49,9 @@ def make_trajectories(seed: int = 0, groups: int = 3, samples: int = 3, env: str
     return made
 
 
-@lru_cache(maxsize=2)
-def policy_of(value_head: bool) -> torch.nn.Module:
-    """A model that scores at temperature 1, with a value head that says something."""
+@lru_cache(maxsize=3)
+def policy_of(value_head: int) -> torch.nn.Module:
+    """A model that scores at temperature 1, with a value head of so many rows that says something."""
     policy = make_model()
     attach_scoring(policy, temperature=1.0, value_head=value_head)
     if value_head:
@@ -91,16 +91,17 @@ def one_update(
         "micro_batch_tokens": 400,
     }
     config = StepPOConfig("unused", **{**fields, "use_cpu": True, "report_to": [], "max_prompt_length": 128,
-                                       "max_completion_length": 8, "reward_scaling": False, **kwargs})  # fmt: skip
-    policy, accelerator = policy_of(config.uses_critic), Accelerator(cpu=True)
+                                       "max_completion_length": 8, **kwargs})  # fmt: skip
+    scales = ValueScales(list(envs or {trajectory.env: None for trajectory in trajectories}))
+    policy, accelerator = policy_of(len(scales.rows) if config.uses_critic else 0), Accelerator(cpu=True)
     policy.zero_grad()
-    scalers = RewardScalers(config.gamma) if config.scale_rewards else None
     reference = Reference(policy, reference_of()) if config.beta else None
     maker = ExperienceMaker(
-        config, accelerator, policy, critic=None, reference=reference, scalers=scalers, pad_id=0,
-        merge=config.merge_steps, envs=envs,
+        config, accelerator, policy, critic=None, reference=reference,
+        scales=scales if config.uses_critic else None, pad_id=0, merge=config.merge_steps, envs=envs,
         loss_divisors=divisors or dict.fromkeys((trajectory.env for trajectory in trajectories), 56.0),
     )  # fmt: skip
+    maker._compared = True  # the sampler's log-probabilities are made up
     experience, metrics = maker.make(0, trajectories)
     assert experience.old_logps is not None
     experience.old_logps += noise * torch.randn(len(experience.old_logps), generator=torch.Generator().manual_seed(1))

@@ -49,9 +49,10 @@ def collect(trajectories: list[Trajectory], **kwargs: Any) -> Experience:
     fields = {"num_generations": 3, "rollout_batch_size": 18, "micro_batch_tokens": 200, "advantage_estimator": "grpo"}
     config = StepPOConfig("unused", use_cpu=True, report_to=[], max_completion_length=8, **{**fields, **kwargs})
     maker = ExperienceMaker(
-        config, Accelerator(cpu=True), policy_of(False), critic=None, reference=None, scalers=None, pad_id=0,
+        config, Accelerator(cpu=True), policy_of(0), critic=None, reference=None, scales=None, pad_id=0,
         merge=True, loss_divisors=DIVISORS,
     )  # fmt: skip
+    maker._compared = True  # the sampler's log-probabilities are made up
     return maker.make(0, trajectories)[0]
 
 

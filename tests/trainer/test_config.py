@@ -24,7 +24,6 @@ def test_on_a_cpu_nothing_is_cast_and_nothing_recomputed(tmp_path):
     assert made.bf16 is False and made.activation_checkpointing is False and made.logging_nan_inf_filter is False
     assert made.metric_for_best_model == "eval_success" and made.greater_is_better
     assert made.updates_per_rollout == 4 and made.groups_per_rollout == 64 and made.save_steps == 500
-    assert made.scale_rewards and not config(tmp_path, critic="separate").scale_rewards
     assert made.critic_lr == pytest.approx(1e-5) and made.critic_clip == made.max_grad_norm
 
 

@@ -1,19 +1,20 @@
-"""Credit per environment, groups without variance, and the reward scales."""
+"""Credit per environment, and groups without variance."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from agent_r1_trainer import StepPOConfig, credit
+from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.credit_assignment import CreditAssigner
 from agent_r1_trainer.experience import BatchFacts
 from agent_r1_trainer.group_filter import zero_variance
 from agent_r1_trainer.mixture import MixtureEntry
-from agent_r1_trainer.reward_scalers import RewardScalers
+from agent_r1_trainer.value_scale import ValueScales
 from tests.helpers.training import CueEnv, make_trainer, measured, weights
 from tests.helpers.updates import make_trajectories, one_update
 
@@ -41,57 +42,54 @@ STEPS, TOKENS = np.array([2, 1, 1, 3, 2]), np.array([3, 3, 0, 3, 3])
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "reinforce_pp", "step_gae", "token_gae"])
-@pytest.mark.parametrize("scaled", [True, False])
-def test_each_environment_gets_the_credit_it_would_get_alone(name, scaled):
+def test_each_environment_gets_the_credit_it_would_get_alone(name):
     counts = TOKENS if name == "token_gae" else STEPS
     owner = np.repeat(np.arange(5), counts)
     values = np.random.default_rng(0).normal(size=counts.sum())
-    penalties, finals = np.zeros(9), np.arange(5.0)
+    penalties, finals = np.zeros(9), np.zeros(5)
+    valued = name in ("step_gae", "token_gae")
 
     def assign(which: list[int], **kwargs):
-        scalers = RewardScalers(0.9) if scaled else None
-        assigner = CreditAssigner(config(advantage_estimator=name, **kwargs), scalers)
+        assigner = CreditAssigner(
+            config(advantage_estimator=name, **kwargs), ValueScales(["a", "b"]) if valued else None
+        )
         steps = np.repeat(np.isin(np.arange(5), which), STEPS)
         part = [MIXED[index] for index in which]
         return assigner.assign(part, values[np.isin(owner, which)], penalties[steps], finals[which])
 
-    together, metrics = assign([0, 1, 2, 3, 4])
+    together = assign([0, 1, 2, 3, 4])
     for env, which in (("a", [0, 2, 4]), ("b", [1, 3])):
-        alone, own = assign(which)
-        assert together.advantages[np.isin(owner, which)] == pytest.approx(alone.advantages)
-        assert (together.returns is None) == (name not in ("step_gae", "token_gae"))
-        if together.returns is not None:
-            assert together.returns[np.isin(owner, which)] == pytest.approx(alone.returns)
-        assert metrics[f"{env}/reward_scale"] == own[f"{env}/reward_scale"]
+        alone = assign(which)
+        mine = np.isin(owner, which)
+        assert together.advantages[mine] == pytest.approx(alone.advantages)
+        assert together.returns[mine] == pytest.approx(alone.returns)
+        assert together.values[mine] == pytest.approx(alone.values)
+        assert bool(together.returns.any()) == valued == (env in together.units)
+        assert together.metrics.get(f"{env}/value/scale") == alone.metrics.get(f"{env}/value/scale")
     # All at once is another thing where the estimator whitens; a group is of one environment all the same.
-    at_once, _ = assign([0, 1, 2, 3, 4], whitening_scope="batch")
+    at_once = assign([0, 1, 2, 3, 4], whitening_scope="batch")
     same = at_once.advantages == pytest.approx(together.advantages)
     assert same == (name in ("grpo", "rloo"))
 
 
-def test_rewards_are_multiplied_before_the_scale_and_less_the_penalty():
+def test_whitened_together_environments_are_compared_in_units_of_their_own_returns():
+    tenfold = [replace(fact, rewards=[10 * r for r in fact.rewards]) if fact.env == "b" else fact for fact in MIXED]
+    answers = [
+        CreditAssigner(config(whitening_scope="batch"), ValueScales(["a", "b"])).assign(
+            rows, np.linspace(-1, 1, 9), np.zeros(9), np.zeros(5)
+        )
+        for rows in (MIXED, tenfold)
+    ]
+    assert answers[0].advantages == pytest.approx(answers[1].advantages)
+
+
+def test_rewards_are_multiplied_and_less_the_penalty():
     envs = {"a": MixtureEntry(CueEnv, reward_scale=2.0), "b": MixtureEntry(CueEnv, reward_scale=0.1)}
     assigner = CreditAssigner(config(advantage_estimator="reinforce_pp"), None, envs)
     penalties = np.arange(9.0) / 10
-    rewards, scales = assigner._scaled_rewards(MIXED, penalties, ["a", "b"])
-    unscaled = [0.0, 2.0, 0.5, 1.0, 0.0, 0.0, 1.0, 2.0, 2.0]
-    assert rewards == pytest.approx(np.array(unscaled) - penalties) and scales == {"a": 1.0, "b": 1.0}
-    scaled, scales = CreditAssigner(config(), RewardScalers(0.9), envs)._scaled_rewards(MIXED, penalties, ["a", "b"])
-    owner = ["a", "a", "b", "a", "b", "b", "b", "a", "a"]
-    assert scaled * np.array([scales[env] for env in owner]) == pytest.approx(rewards)
-    alone = credit.RewardScaler(0.9)
-    assert scales["b"] == alone.update([[0.5 - 0.2], [-0.4, -0.5, 1.0 - 0.6]])
-
-
-def test_scales_survive_a_checkpoint():
-    scalers, twin = RewardScalers(0.9), RewardScalers(0.9)
-    scalers.update("a", [[1.0, 2.0]])
-    scalers.update("b", [[10.0]])
-    twin.load_state_dict(scalers.state_dict())
-    assert [s.update(env, [[3.0]]) for s in (scalers, twin) for env in "ab"][:2] == [
-        twin.update(env, []) for env in "ab"
-    ]
-    assert set(scalers.state_dict()) == {"a", "b"}
+    assert assigner._batch(MIXED, penalties).rewards == pytest.approx(
+        np.array([0.0, 2.0, 0.5, 1.0, 0.0, 0.0, 1.0, 2.0, 2.0]) - penalties
+    )
 
 
 def test_options_reach_the_estimator_and_bad_ones_are_refused_at_once():
@@ -100,8 +98,8 @@ def test_options_reach_the_estimator_and_bad_ones_are_refused_at_once():
         for kwargs in (None, {"normalize_std": False})
     )
     arguments = (MIXED, np.zeros(9), np.zeros(9), np.zeros(5))
-    assert dr.assign(*arguments)[0].advantages[0] == pytest.approx(0.25)  # 1 against 1 and 0.5, no standard deviation
-    assert plain.assign(*arguments)[0].advantages[0] > 0.6
+    assert dr.assign(*arguments).advantages[0] == pytest.approx(0.25)  # 1 against 1 and 0.5, no standard deviation
+    assert plain.assign(*arguments).advantages[0] > 0.6
     assert config(advantage_estimator="grpo", advantage_kwargs='{"normalize_std": false}').advantage_kwargs == {
         "normalize_std": False
     }

@@ -83,7 +83,7 @@ def test_without_a_critic_nothing_is_built_and_no_pass_is_run_for_one(estimator,
     without = make_trainer(tmp_path, max_steps=4, advantage_estimator="rloo", num_generations=4)
     plain = sum(p.numel() for p in without.model.parameters())
     if estimator == "grpo":
-        assert trainer.critic is None and trainer.value_head is None and trainer.scalers is None
+        assert trainer.critic is None and trainer.value_head is None and trainer._models.scales is None
         assert parameters == plain and scoring == sum(batches) > 0
         optimised = sum(p.numel() for group in trainer.optimizer.param_groups for p in group["params"])
         assert optimised == parameters

@@ -18,16 +18,20 @@ from tests.helpers.updates import flat, make_trajectories, one_update, policy_of
 GAMMA, LAM, CLIP, BONUS, VALUE, BETA = 0.9, 0.8, 0.2, 0.02, 0.5, 0.1
 
 
-def whitened(numbers: list[float]) -> list[float]:
+def moments_of(numbers: list[float]) -> tuple[float, float]:
     mean = math.fsum(numbers) / len(numbers)
-    std = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / len(numbers))
-    return [(x - mean) / std for x in numbers]
+    return mean, math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / len(numbers))
 
 
-def gae(rewards: list[float], values: list[float]) -> list[float]:
+def whitened(numbers: list[float], floor: float) -> list[float]:
+    mean, std = moments_of(numbers)
+    return [(x - mean) / max(std, floor) for x in numbers]
+
+
+def gae(rewards: list[float], values: list[float], lam: float = LAM) -> list[float]:
     advantages, next_value, next_advantage = [], 0.0, 0.0
     for reward, value in zip(reversed(rewards), reversed(values), strict=True):
-        next_advantage = reward + GAMMA * next_value - value + GAMMA * LAM * next_advantage
+        next_advantage = reward + GAMMA * next_value - value + GAMMA * lam * next_advantage
         next_value = value
         advantages.append(next_advantage)
     return advantages[::-1]
@@ -67,7 +71,8 @@ def plain(
     kl="",
 ):
     """Loss and gradients, with the noise on the old log-probabilities that `one_update` adds."""
-    model = policy_of(name != "grpo")
+    names = list(dict.fromkeys(trajectory.env for trajectory in trajectories))
+    model = policy_of(len(names) if name != "grpo" else 0)
     model.zero_grad()
     # Log-probabilities, those of the reference and entropies of each step; values of all decisions; rewards.
     replies, values, earned = [], [], []
@@ -88,7 +93,8 @@ def plain(
                 earned[-1][step.turn] -= BETA * float((chosen - held).detach().sum())
             if name != "grpo":
                 places = places[: len(step.response_ids)] if name == "token_gae" else places[:1]
-                of_trajectory.append(places @ model.value_head.linear.weight[0] + model.value_head.linear.bias)
+                row = names.index(trajectory.env)
+                of_trajectory.append(places @ model.value_head.linear.weight[row] + model.value_head.linear.bias[row])
         values.append(torch.cat(of_trajectory) if of_trajectory else torch.zeros(0))
 
     steps = [(trajectory, step) for trajectory in trajectories for step in trajectory.steps]
@@ -98,9 +104,17 @@ def plain(
         value_loss = torch.zeros(())
     else:
         rewards = [token_rewards(t, e) if name == "token_gae" else e for t, e in zip(trajectories, earned, strict=True)]
-        raw = [gae(r, v.tolist()) for r, v in zip(rewards, values, strict=True)]
-        advantages = whitened([a for row in raw for a in row])
-        returns = torch.tensor([a for row in raw for a in row]) + torch.cat(values).detach()
+        # A head predicts (V - m)/s with the moments of the discounted returns of its environment.
+        moments = {env: moments_of([g for t, r in zip(trajectories, rewards, strict=True) if t.env == env
+                                    for g in gae(r, [0.0] * len(r), lam=1.0)]) for env in names}  # fmt: skip
+        small, returns = [], []
+        for trajectory, reward, value in zip(trajectories, rewards, values, strict=True):
+            m, s = moments[trajectory.env]
+            believed = [m + s * n for n in value.tolist()]
+            each = gae(reward, believed)
+            small += [a / s for a in each]
+            returns += [(a + v - m) / s for a, v in zip(each, believed, strict=True)]
+        advantages, returns = whitened(small, floor=0.3), torch.tensor(returns)
         weight = torch.tensor(
             [(factors or {}).get(t.env, 1.0) for t, v in zip(trajectories, values, strict=True) for _ in v]
         )

@@ -73,7 +73,6 @@ CHANGES = {
     "curriculum": ({"task_sampler": "agent_r1_trainer.curriculum:MediumDifficulty"}, "task_sampler: null there"),
     "epochs and parts": ({"num_ppo_epochs": 1, "num_minibatches": 4}, "num_minibatches: 2 there, 4 now"),
     "critic": ({"critic": "separate"}, 'critic: "value_head" there, "separate" now'),
-    "reward scaling": ({"reward_scaling": False}, "reward_scaling: true there, false now"),
     "longest reply": ({"max_completion_length": 3}, "max_completion_length: 2 there, 3 now"),
     "optimizer": ({"optim": "sgd"}, 'optim: "adamw_torch.*" there, "sgd" now'),
 }

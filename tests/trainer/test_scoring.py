@@ -49,7 +49,7 @@ def test_scores_are_those_of_the_whole_logits_in_every_architecture(kind, chunk,
         whole(model, batch, 0.7)[0].sum().backward()
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    attach_scoring(model, temperature=0.7, value_head=True)
+    attach_scoring(model, temperature=0.7, value_head=1)
     scores = score(model, batch, values=True)
     torch.testing.assert_close(scores.logprobs, logps, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(scores.entropies, entropies, atol=1e-5, rtol=1e-5)
@@ -98,7 +98,7 @@ def test_entropies_are_differentiated_only_where_they_are_in_the_loss(chunk, bat
 
 def test_values_are_read_at_the_last_prompt_token_and_start_at_zero(batch):
     model = make_model()
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     values = score(model, batch, values=True).values
     assert values.tolist() == [0.0, 0.0, 0.0]
     torch.nn.init.normal_(model.value_head.linear.weight)
@@ -109,7 +109,7 @@ def test_values_are_read_at_the_last_prompt_token_and_start_at_zero(batch):
 
 def test_values_of_tokens_are_read_where_their_logits_come_from(batch):
     model = make_model()
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     torch.nn.init.normal_(model.value_head.linear.weight)
     values = score(model, batch, values=True, level="token").values
     assert len(values) == len(batch.token_ids) == 6
@@ -124,7 +124,7 @@ def test_values_of_tokens_are_read_where_their_logits_come_from(batch):
 @pytest.mark.parametrize("detach", [True, False])
 def test_the_value_gradient_reaches_the_trunk_only_if_asked(detach, batch):
     model = make_model()
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     torch.nn.init.normal_(model.value_head.linear.weight)
     score(model, batch, values=True, detach_values=detach).values.sum().backward()
     assert model.value_head.linear.weight.grad is not None
@@ -133,7 +133,7 @@ def test_the_value_gradient_reaches_the_trunk_only_if_asked(detach, batch):
 
 def test_a_deep_copy_scores_with_its_own_weights(batch):
     model = make_model()
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     twin = copy.deepcopy(model)
     before = score(twin, batch, values=True).logprobs.detach()
     with torch.no_grad():
@@ -170,7 +170,7 @@ def test_adapters_take_part_and_their_absence_is_the_reference(batch):
 
 def test_a_run_without_a_critic_takes_off_the_value_head_of_an_earlier_one():
     model = make_model()
-    attach_scoring(model, temperature=1.0, value_head=True)
+    attach_scoring(model, temperature=1.0, value_head=1)
     attach_scoring(model, temperature=1.0)
     assert not any("value_head" in name for name, _ in model.named_parameters())
     own = torch.nn.Linear(2, 1)

@@ -49,7 +49,7 @@ def test_the_log_holds_what_the_documentation_promises(learned):
         "invalid_ratio", "masked_ratio", "bootstrapped_ratio", "completions/mean_length", "completions/clipped_ratio",
         "stop/terminated", "stop/turn_limit", "ratio", "approx_kl", "entropy", "clip_ratio/low_mean",
         "clip_ratio/high_mean", "clip_ratio/region_mean", "loss/policy", "loss/value", "value/explained_variance",
-        "log_ratio/max", "log_ratio/first_max", "grad_norm/critic", "reward_scale", "num_tokens", "skipped_updates",
+        "log_ratio/max", "log_ratio/first_max", "grad_norm/critic", "value/scale", "num_tokens", "skipped_updates",
         "policy_version", "tokens/computed_per_distinct", "tokens/padding_share", "sampling/logp_difference/mean",
     }  # fmt: skip
     entry = next(entry for entry in learned.state.log_history if "reward" in entry)
@@ -74,12 +74,13 @@ def stalling(folder, *, bootstrap: str, steps: int) -> list[dict[str, float]]:
     """Train where waiting is free and an answer is seldom right, with a critic that expects too much at first."""
     trainer = make_trainer(
         folder, env=StallEnv, max_turns=5, max_steps=steps, rollout_batch_size=32, max_completion_length=1,
-        lam=0.95, bootstrap=bootstrap, reward_scaling=False,
+        lam=0.95, bootstrap=bootstrap,
     )  # fmt: skip
     bias = torch.zeros(12)
     bias[7] = 4.0  # it mostly waits
     trainer.model.lm_head.register_forward_hook(lambda module, inputs, output: output + bias)
     torch.nn.init.constant_(trainer.value_head.linear.bias, 0.6)
+    trainer._models.scales.load_row("", {"units": [0.0, 1.0]}, resume=False)
     trainer.train()
     return [entry for entry in measured(trainer) if "reward" in entry]
 
@@ -97,7 +98,7 @@ def test_where_stalling_is_free_the_task_is_learned_all_the_same(tmp_path):
 VARIANTS = {
     "separate critic": {"critic": "separate", "critic_warmup_steps": 4, "value_clip": 0.5},
     "token ratio": {"importance_sampling_level": "token", "epsilon_high": 0.3, "dual_clip": 3.0},
-    "detached head": {"value_grad_to_trunk": "detach", "reward_scaling": False, "loss_aggregation": "trajectory_mean"},
+    "detached head": {"value_grad_to_trunk": "detach", "loss_aggregation": "trajectory_mean"},
     "kl in the loss": {"beta": 0.1, "kl_estimator": "k2", "entropy_coef": 0.01},
     "kl in the reward": {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1", "loss_aggregation": "token_mean"},
     "importance weights": {"importance_sampling_correction": "token", "loss_aggregation": "trajectory_step_sum"},

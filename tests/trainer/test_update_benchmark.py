@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
-import pytest
-
-PATH = Path(__file__).parents[2] / "benchmarks" / "update.py"
+from tests.helpers.benchmarks import load_benchmark
 
 
 def test_it_reports_tokens_padding_and_gradients(monkeypatch, capsys):
-    if not PATH.is_file():
-        pytest.skip("there are no benchmarks beside an installed package")
-    spec = importlib.util.spec_from_file_location("update_benchmark", PATH)
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = load_benchmark("update")
     monkeypatch.setattr(benchmark, "TURNS", 4)
     monkeypatch.setattr(benchmark, "SPEED_BAR", 0.0)
     assert benchmark.merging(2, 1, 64, 1)  # tokens computed once, and the same gradient

@@ -1,6 +1,5 @@
-"""The registry, bootstraps, and the scale of rewards."""
+"""The registry, bootstraps, and running moments."""
 
-import json
 import math
 import random
 
@@ -13,7 +12,6 @@ from agent_r1_trainer.credit import (
     CreditBatch,
     EstimatorRegistry,
     Moments,
-    RewardScaler,
     bootstraps,
     final_values,
     get,
@@ -198,56 +196,18 @@ def all_returns(batches, gamma):
     ]
 
 
-class TestRewardScaler:
-    def test_a_return_that_is_not_finite_does_not_stay_in_the_scale(self):
-        good, bad = RewardScaler(0.9), RewardScaler(0.9)
-        clean = [[1.0, 0.0, 3.0], [2.0]]
-        assert bad.update([*clean, [math.nan], [math.inf, -math.inf], [math.inf]]) == good.update(clean)
-
-    def test_running_std_of_discounted_returns(self):
-        scaler = RewardScaler(gamma=0.9)
-        batches = [random_rewards(seed) for seed in range(5)]
+class TestMoments:
+    def test_they_are_those_of_all_batches_together(self):
+        moments = Moments()
+        batches = [all_returns([random_rewards(seed)], 0.9) for seed in range(5)]
         for count, batch in enumerate(batches, 1):
-            scale = scaler.update(batch)
-            assert scale == pytest.approx(np.std(all_returns(batches[:count], 0.9)), rel=1e-12)
-        assert scaler.scale == scale
+            moments = moments.merge(Moments.of(batch))
+            assert moments.mean == pytest.approx(np.mean(sum(batches[:count], [])), rel=1e-12)
+            assert moments.std == pytest.approx(np.std(sum(batches[:count], [])), rel=1e-12)
 
-    def test_ten_times_the_rewards_ten_times_the_scale(self):
-        for rewards in (random_rewards(0), [[2.0], [2.0]], [[0.0, 1e-9], [2.0]]):
-            one, ten = RewardScaler(0.9), RewardScaler(0.9)
-            one.update(rewards)
-            ten.update([[10.0 * r for r in row] for row in rewards])
-            assert ten.scale == pytest.approx(10.0 * one.scale, rel=1e-12)
-
-    def test_nothing_to_scale_by(self):
-        scaler = RewardScaler(0.9)
-        assert scaler.scale == 1.0
-        assert scaler.update([[0.0, 0.0], [0.0]]) == 1.0
-        assert scaler.update([]) == 1.0
-        constant = RewardScaler(1.0)
-        assert constant.update([[7.0], [7.0]]) == 7.0
-
-    def test_state_goes_through_json_exactly(self):
-        scaler, copy = RewardScaler(0.9), RewardScaler(0.9)
-        scaler.update(random_rewards(1))
-        copy.load_state_dict(json.loads(json.dumps(scaler.state_dict())))
-        assert copy.scale == scaler.scale
-        assert copy.update(random_rewards(2)) == scaler.update(random_rewards(2))
-
-    def test_moments_do_not_depend_on_the_order_of_trajectories(self):
-        rewards = random_rewards(3, count=200)
-        shuffled = random.Random(0).sample(rewards, len(rewards))
-        scaler = RewardScaler(0.97)
-        assert scaler.returns_moments(rewards) == scaler.returns_moments(shuffled)
-
-    @pytest.mark.parametrize("ranks", [1, 2, 3, 7])
-    def test_merging_ranks(self, ranks):
-        rewards = random_rewards(4, count=21)
-        whole, parts = RewardScaler(0.9), RewardScaler(0.9)
-        whole.update(rewards)
-        parts.update_moments([parts.returns_moments(rewards[rank::ranks]) for rank in range(ranks)])
-        assert parts.moments.count == whole.moments.count
-        assert parts.scale == pytest.approx(whole.scale, rel=1e-13)
+    def test_they_do_not_depend_on_the_order(self):
+        numbers = all_returns([random_rewards(3, count=200)], 0.97)
+        assert Moments.of(numbers) == Moments.of(random.Random(0).sample(numbers, len(numbers)))
 
     def test_merging_nothing(self):
         some = Moments.of([1.0, 2.0])

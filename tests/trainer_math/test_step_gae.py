@@ -143,11 +143,6 @@ def test_masked_trajectories_are_refused():
         CreditBatch.from_trajectories([failed])
 
 
-def test_rewards_are_divided_by_the_scale():
-    trajectory = Trajectory("a", [Step([1], [2], reward=3.0), Step([1], [2], reward=5.0)], StopReason.TERMINATED)
-    assert CreditBatch.from_trajectories([trajectory], reward_scale=2.0).rewards.tolist() == [1.5, 2.5]
-
-
 class TestWhiten:
     def test_moments(self):
         x = np.random.default_rng(0).normal(1e6, 10.0, 1000)
