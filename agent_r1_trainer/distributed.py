@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator, PartialState
 from accelerate.utils import gather_object
 
+from agent_r1_trainer.env_contract import error_text
 from agent_r1_trainer.files import FileLock, LockError
 from agent_r1_trainer.losses import MetricSums
 
@@ -37,21 +38,21 @@ def held_by_main(accelerator: Accelerator | PartialState, lock: FileLock) -> Ite
 
     Raises:
         LockError: Somebody else has it.
+        OSError: Its folder cannot be made; of other ranks this is a `LockError` too.
     """
-    problem, taken = "", False
+    problem: Exception | None = None
     if accelerator.is_main_process:
         try:
             lock.acquire()
-            taken = True
-        except LockError as error:
-            problem = str(error)
+        except (LockError, OSError) as error:
+            problem = error
     try:
-        problem = "".join(gather_items(accelerator, [problem]))
-        if problem:
-            raise LockError(problem)
+        words = "".join(gather_items(accelerator, [str(problem) or repr(problem) if problem else ""]))
+        if words:
+            raise problem or LockError(words)
         yield
     finally:
-        if taken:
+        if accelerator.is_main_process and problem is None:
             lock.release()
 
 
@@ -105,7 +106,7 @@ def together(accelerator: Accelerator, act: Callable[[], T]) -> T:
         results.append(act())
     except Exception as error:
         problem = error
-    problems = gather_items(accelerator, [f"{type(problem).__name__}: {problem}" if problem is not None else ""])
+    problems = gather_items(accelerator, [error_text(problem) if problem is not None else ""])
     if problem is not None:
         raise problem
     for rank, words in enumerate(problems):

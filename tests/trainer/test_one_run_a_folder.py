@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,13 +56,35 @@ def test_a_run_that_fails_gives_the_folder_back(tmp_path):
 
 WORKER = """
 import sys
-from agent_r1_trainer.files import LockError
+from agent_r1_trainer.distributed import held_by_main, together
+from agent_r1_trainer.files import LockError, run_lock
 from tests.helpers.training import make_trainer
 trainer = make_trainer(sys.argv[1], max_steps=4)
+rank = trainer.accelerator.process_index
 try:
     trainer.train()
 except LockError as error:
-    print(f"rank {trainer.accelerator.process_index}: {error}", flush=True)
+    print(f"rank {rank}: {error}", flush=True)
+try:
+    with held_by_main(trainer.accelerator, run_lock(sys.argv[0] + "/folder")):
+        print("held", flush=True)
+except (LockError, OSError) as error:
+    print(f"rank {rank}, no folder: {error}", flush=True)
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+def fail():
+    if rank == 1:
+        raise Mute
+
+try:
+    together(trainer.accelerator, fail)
+except Exception as error:
+    print(f"rank {rank}, no words: {type(error).__name__} {error if rank == 0 else ''}", flush=True)
+trainer.accelerator.wait_for_everyone()
+trainer.accelerator.end_training()
 """
 
 
@@ -82,3 +105,6 @@ def test_all_ranks_fail(tmp_path):
     assert ended.returncode == 0, ended.stderr[-3000:]
     for rank in (0, 1):
         assert f"rank {rank}: {tmp_path / 'r'} is in use by process {os.getpid()}, since" in ended.stdout
+        assert re.search(rf"rank {rank}, no folder: .*{script}", ended.stdout) and "held" not in ended.stdout
+    assert "rank 0, no words: RuntimeError process 1 failed: Mute: \n" in ended.stdout
+    assert "rank 1, no words: Mute" in ended.stdout
