@@ -126,6 +126,7 @@ class SingleStepFlow(AgentFlowBase):
             given = check_observation(self._prompts[task], f"the prompt of task {task}", len(self._tokenizer))
             given, trajectory.repaired = mended(given)
             prompt = builder.first(given)
+            trajectory.split_tokens = builder.split_tokens
         except Exception as error:
             _fail(trajectory, error)
             return []

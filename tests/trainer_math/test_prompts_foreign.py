@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from agent_r1_trainer.flows import AgentEnvLoop, Assignment
+from agent_r1_trainer.flows import AgentEnvLoop, Assignment, SingleStepFlow
 from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.metrics import episode_metrics, summarize
 from agent_r1_trainer.prompts import PromptBuilder, PromptError
@@ -348,6 +348,19 @@ def test_split_marks_are_counted(chat_tokenizer):
     assert all(step.response_ids == ids for episode in episodes for step in episode.steps)
     assert [episode.split_tokens for episode in episodes] == [4, 4]
     assert episode_metrics([summarize(episode) for episode in episodes])["prompts/split_tokens"] == 8.0
+
+
+def test_a_single_step_counts_them_too(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen2_5")
+
+    class Yes:
+        def generate(self, prompts: Any, sampling: Any, seeds: Any) -> list[Generation]:
+            assert [marks_in(tokenizer, prompt).count("<|im_start|>") for prompt in prompts] == [3, 3]
+            return [Generation([tokenizer.eos_token_id], None, "stop") for _ in prompts]
+
+    flow = SingleStepFlow([Web.PAGE, "x"], lambda task, text: 1.0, tokenizer, max_prompt_length=999)
+    episodes = flow.run([Assignment(0, 0), Assignment(1, 0)], Yes(), SamplingParams(9, (tokenizer.eos_token_id,)))
+    assert [episode.split_tokens for episode in episodes] == [2, 0]
 
 
 def test_demonstrations_forge_no_turns_either(chat_tokenizer):
