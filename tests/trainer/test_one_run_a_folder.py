@@ -106,5 +106,5 @@ def test_all_ranks_fail(tmp_path):
     for rank in (0, 1):
         assert f"rank {rank}: {tmp_path / 'r'} is in use by process {os.getpid()}, since" in ended.stdout
         assert re.search(rf"rank {rank}, no folder: .*{script}", ended.stdout) and "held" not in ended.stdout
-    assert "rank 0, no words: RuntimeError process 1 failed: Mute: \n" in ended.stdout
+    assert "rank 0, no words: RuntimeError process 1 failed: Mute: " in ended.stdout
     assert "rank 1, no words: Mute" in ended.stdout
