@@ -22,6 +22,7 @@ from agent_r1_envs.arguments import argument_names, passes_on, unknown_argument
 from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.sampling import Order, TaskSampler, task_position
+from agent_r1_envs.secrecy import without_secrets
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.specs import SpecArguments
 from agent_r1_envs.tasks import TaskSet
@@ -397,7 +398,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         registered = None if self.spec is None else gymnasium.registry.get(self.spec.id)
         if registered is not None and registered.max_episode_steps is not None:
             protocol["turns"] = registered.max_episode_steps
-        return {**protocol, **copy.deepcopy(self._protocol())}
+        return {**protocol, **without_secrets(copy.deepcopy(self._protocol()))}
 
 
 def _refuse_unknown(cls: type, names: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +11,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agent_r1_envs.retry import HIDDEN, PassingFailure, RetryPolicy, excerpt, hide, read_json
+from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
+from agent_r1_envs.secrecy import hide, public_address, query_secrets
 
-__all__ = ["EndpointError", "JsonEndpoint", "chat_address", "public_address", "trusts_environment"]
+__all__ = ["EndpointError", "JsonEndpoint", "chat_address", "trusts_environment"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _MESSAGE = 500
-_SECRET_NAME = re.compile(r"key|token|secret|sig|pass|auth|cred", re.IGNORECASE)
-_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 
 
 class EndpointError(RuntimeError):
@@ -153,7 +151,7 @@ class JsonEndpoint:
     def _error(self, message: str, status: int = 0, body: Any = None) -> EndpointError:
         # A service says the key back without the scheme before it: "Bearer" is a word of the header of its own.
         words = [word for value in self.headers.values() for word in value.split()]
-        secrets = [self._key(), *(self._login or ()), *_secrets(self.url), *words]
+        secrets = [self._key(), *(self._login or ()), *query_secrets(self.url), *words]
         return EndpointError(hide(f"{self.address} {message}", secrets), status, body)
 
     def _http(self) -> httpx.Client:
@@ -182,24 +180,6 @@ def chat_address(url: str) -> str:
     parts = httpx.URL(url)
     path = parts.path.rstrip("/")
     return str(parts if path.endswith("/chat/completions") else parts.copy_with(path=f"{path}/chat/completions"))
-
-
-def public_address(url: str) -> str:
-    """Return an address without the name and password in it, and without values that are keys.
-
-    >>> public_address("http://name:word@host/v1?api-version=2&api-key=abc")
-    'http://host/v1?api-version=2&api-key=[hidden]'
-    """
-    shown = _LOGIN.sub("", url)
-    for secret in _secrets(shown):
-        shown = shown.replace(f"={secret}", f"={HIDDEN}")
-    return shown
-
-
-def _secrets(url: str) -> list[str]:
-    """Return the values of an address's query that are keys, by their names."""
-    pairs = [pair.partition("=") for pair in urlsplit(url).query.split("&")]
-    return [value for name, _, value in pairs if value and _SECRET_NAME.search(name)]
 
 
 def _is_address(url: str) -> bool:

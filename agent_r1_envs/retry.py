@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
 
-__all__ = ["PassingFailure", "RetryPolicy", "excerpt", "hide", "is_passing", "read_json", "retry_after"]
+__all__ = ["PassingFailure", "RetryPolicy", "excerpt", "is_passing", "read_json", "retry_after"]
 
 _LATER: Final = frozenset({408, 409, 425, 429})
 _MOST_DOUBLINGS: Final = 30
 _EXCERPT: Final = 200
-_SHORTEST_SECRET: Final = 6  # a shorter one is no secret, and would be found in ordinary words
-HIDDEN: Final = "[hidden]"
 
 
 class PassingFailure(Exception):  # noqa: N818  (no failure of the program: the next try may do)
@@ -98,14 +95,6 @@ def read_json(response: httpx.Response) -> Any:
 def excerpt(response: httpx.Response) -> str:
     """Return the beginning of what a service said, for a message."""
     return repr(response.text[:_EXCERPT])
-
-
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a message without keys that a service has said back."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    return text
 
 
 def retry_after(value: str) -> float:

@@ -20,6 +20,7 @@ from torch import nn
 from transformers import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
+from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.context_settings import ContextSettings
@@ -198,7 +199,7 @@ class CheckpointedTrainer(BaseTrainer):
             sampler = plain(self.task_sampler)
         adapters = getattr(self._models.policy, "peft_config", {})
         template = json.dumps(getattr(self.processing_class, "chat_template", None), sort_keys=True)
-        return {
+        settings = {
             **config_settings(self.args),
             **environment_settings(self.entries),
             "tasks": panel_settings(self.panels, self.flow.tasks),
@@ -212,6 +213,7 @@ class CheckpointedTrainer(BaseTrainer):
             "chat_template": hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()[:16],
             "num_processes": self.accelerator.num_processes,
         }
+        return without_secrets(settings)
 
     def _is_done(self, checkpoint: str) -> bool:
         """Whether a checkpoint has taken all the steps that there are; transformers would take another one."""

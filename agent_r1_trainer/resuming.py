@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.envs.registration import EnvSpec
 
+from agent_r1_envs.secrecy import without_secrets
+
 if TYPE_CHECKING:
     import torch
     from torch import nn
@@ -114,6 +116,7 @@ def compare_settings(
     Returns:
         What makes another run, and what can be applied.
     """
+    there, now = without_secrets(there), without_secrets(now)
     found = [
         difference
         for name in sorted({*there} & {*now} - _NOWHERE)
@@ -289,5 +292,5 @@ def _hash(parameters: Sequence[nn.Parameter]) -> str | None:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(without_secrets(value), ensure_ascii=False)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from agent_r1_envs.endpoint import public_address
+from agent_r1_envs.secrecy import public_address, without_secrets
 from agent_r1_trainer.bench.log import EpisodeLog
 from agent_r1_trainer.files import write_json
 from agent_r1_trainer.resuming import differences
@@ -55,7 +55,9 @@ def claim_folder(
         LockError: Another run is writing there.
     """
     path = folder / "manifest.json"
-    mine = {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings, **(noted or {})}
+    mine = without_secrets(
+        {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings, **(noted or {})}
+    )
     log = folder / "episodes.jsonl"
     if path.exists():
         theirs = _read(path)
@@ -85,9 +87,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise ManifestError(f"{path} is damaged ({error}); choose another --out") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ManifestError(f"{path} is not the manifest of a benchmark run; choose another --out")
-    if isinstance(manifest.get("agent"), str):  # earlier versions kept a password in the address
+    if isinstance(manifest.get("agent"), str):
         manifest["agent"] = public_address(manifest["agent"])
-    return manifest
+    return without_secrets(manifest)  # which earlier versions wrote down
 
 
 def _own_version() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gymnasium.envs.registration import load_env_creator
 
-from agent_r1_envs.endpoint import public_address
+from agent_r1_envs.secrecy import public_address
 from agent_r1_trainer.bench.sampling import complete_sampling
 from agent_r1_trainer.env_ids import find_spec
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer.files import run_lock, write_json
 from agent_r1_trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory
@@ -43,7 +44,7 @@ class RunFolder:
         self.model = path / "model"
         self.curve = path / "curve.png"
         self._manifest = path / "settings.json"
-        self._wanted = json.loads(json.dumps(manifest))
+        self._wanted = without_secrets(json.loads(json.dumps(manifest)))
         self.lock = run_lock(path)
         self.changed: tuple[Difference, ...] = ()
         if not self._manifest.exists():

@@ -194,6 +194,21 @@ def flaky() -> Iterator[type[FlakyEnv]]:
     del gymnasium.registry["Flaky-v0"]
 
 
+def test_keys_of_a_service_stand_in_no_file_and_may_change(tmp_path: Path) -> None:
+    for key in ("first-key", "second-key"):
+        service = {"url": f"http://u:{key}@127.0.0.1:1/retrieve", "headers": {"Authorization": f"Bearer {key}"}}
+        settings = BenchSettings(
+            env="AgentR1/HotpotQA-v0",
+            agent=parse_agent("random"),
+            episodes=1,
+            env_kwargs={"retriever": {**service, "retries": 0}, "retrieval": "corpus"},
+            max_turns=2,
+        )
+        BenchRun(settings, tmp_path / "run").run()
+        written = "".join(path.read_text() for path in (tmp_path / "run").iterdir())
+        assert "http://127.0.0.1:1/retrieve" in written and "-key" not in written
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_failed_episodes_are_counted_and_played_again(tmp_path: Path, flaky: type[FlakyEnv], concurrency: int) -> None:
     flaky.broken = True

@@ -35,6 +35,16 @@ def test_a_run_goes_on_with_settings_that_make_no_other_run_and_a_complete_one_d
         folder(4, max_steps=300, learning_rate=1e-3)
 
 
+def test_the_key_of_a_service_is_not_kept(tmp_path):
+    def folder(key):
+        service = {"url": f"http://u:{key}@host", "headers": {"Authorization": key}}
+        return RunFolder(tmp_path / "run", {"training": {"env_kwargs": {"retriever": service}}})
+
+    folder("first-key").open()
+    folder("second-key").open()
+    assert "-key" not in (tmp_path / "run" / "settings.json").read_text()
+
+
 def test_nothing_is_made_before_open(tmp_path):
     folder = RunFolder(tmp_path / "run", {})
     assert not folder.path.exists() and not folder.complete and folder.rows() == []

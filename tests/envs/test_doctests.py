@@ -5,7 +5,17 @@ import importlib
 
 import pytest
 
-MODULES = ["actions", "arguments", "tasks", "spaces.free_text", "spaces.messages", "tools.base"]
+MODULES = [
+    "actions",
+    "arguments",
+    "endpoint",
+    "retry",
+    "secrecy",
+    "spaces.free_text",
+    "spaces.messages",
+    "tasks",
+    "tools.base",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -200,6 +200,30 @@ def test_logging_saving_and_evaluation_are_applied(tmp_path, caplog):
     assert "logging_steps: 2 there, 1 now" in caplog.text and "micro_batch_tokens: 512 there, 256 now" in caplog.text
 
 
+def served(tasks: int = 8, service: dict | None = None) -> gymnasium.Env:
+    return CueEnv(tasks)
+
+
+def test_keys_of_services_are_no_settings_and_stand_nowhere(tmp_path):
+    def run(host: str, key: str, steps: int):
+        url = f"http://someone:{key}@{host}/retrieve?api_key={key}"
+        service = {"url": url, "headers": {"Authorization": f"Bearer {key}"}}
+        kwargs = {**RUN, "max_steps": steps, "env_kwargs": {"tasks": 8, "service": service}}
+        return make_trainer(tmp_path, env=served, **kwargs)
+
+    run("host", "first-key", 4).train()
+    state = (tmp_path / "checkpoint-4" / "steppo_state.json").read_text()
+    assert "first-key" not in state and '"http://host/retrieve?api_key=[hidden]"' in state
+    with pytest.raises(
+        ValueError, match=r'env_kwargs.service.url: "http://host/.* there, "http://other/.* now'
+    ) as said:
+        run("other", "other-key", 8).train(resume_from_checkpoint=True)
+    assert "-key" not in str(said.value)
+    trainer = run("host", "second-key", 8)
+    trainer.train(resume_from_checkpoint=True)
+    assert trainer.state.global_step == 8
+
+
 def test_the_same_settings_say_nothing(tmp_path, caplog):
     make_trainer(tmp_path, **RUN).train()
     with caplog.at_level(logging.WARNING, "agent_r1_trainer"):

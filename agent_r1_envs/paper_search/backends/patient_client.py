@@ -13,7 +13,8 @@ import httpx
 
 from agent_r1_envs.endpoint import trusts_environment
 from agent_r1_envs.paper_search.backends.recordings import Recordings, Reply
-from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, hide, read_json
+from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
+from agent_r1_envs.secrecy import hide
 
 _FINAL: Final = frozenset({200, 404})
 _TOO_MANY: Final = 429
