@@ -147,7 +147,7 @@ class StepPOTrainer(ReportingTrainer):
                 each.check(self.sampling)
         self.critic: SeparateCritic | None = None
         self._models = models
-        self._watch = FailureWatch(args.max_masked_ratio)
+        self._watch, self._eval_watch = (FailureWatch(args.max_masked_ratio) for _ in range(2))
         self._maker: ExperienceMaker | None = None
         self._updater: Updater | None = None
         self._experience: Experience | None = None
@@ -164,7 +164,7 @@ class StepPOTrainer(ReportingTrainer):
                 episodes=args.eval_episodes,
                 seed=args.seed,
                 samples=args.eval_num_generations,
-                watch=FailureWatch(args.max_masked_ratio),
+                watch=self._eval_watch,
                 vocabulary=self._vocabulary,
             )
         )
@@ -280,6 +280,8 @@ class StepPOTrainer(ReportingTrainer):
         if resume_from_checkpoint:
             self._check_checkpoint(str(resume_from_checkpoint))
             self._watch.trust(self.panels)
+            if self.eval_flow is not None:
+                self._eval_watch.trust(self.eval_flow.panels)
             if self._is_done(str(resume_from_checkpoint)):
                 return self._take_over(str(resume_from_checkpoint))
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)

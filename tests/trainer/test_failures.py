@@ -103,6 +103,16 @@ def test_a_resumed_run_has_no_first_time(tmp_path):
     assert [row["masked_ratio"] for row in measured(trainer) if "masked_ratio" in row] == [0.0, 1 / 8, 0.0]
 
 
+def test_nor_has_the_evaluation_of_one(tmp_path):
+    Other.clear()
+    kwargs = {**RUN, **EVALUATED, "save_strategy": "steps", "save_steps": 4}
+    make_trainer(tmp_path, **{**kwargs, "max_steps": 4}).train()
+    Other.clear(wrong=(1,))
+    trainer = make_trainer(tmp_path, **kwargs)
+    trainer.train(resume_from_checkpoint=True)
+    assert [row["eval_masked_ratio"] for row in measured(trainer) if "eval_masked_ratio" in row][-2:] == [1 / 5, 0.0]
+
+
 def test_above_a_share_of_failures_the_run_stops_and_lists_the_commonest(tmp_path):
     Counted.clear(wrong=range(9, 14), error=OSError("port 17 is gone"))
     with pytest.raises(TooManyFailuresError, match=r"5 of the 8 .*rollout 1 .*=0.5 .*\n  5 x OSError: port 17 is gone"):
