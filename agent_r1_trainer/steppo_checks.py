@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING, Any, get_args
+import numbers
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from agent_r1_trainer import credit
-from agent_r1_trainer._compat import reporting_fault
+from agent_r1_trainer._compat import BaseConfig, reporting_fault
 from agent_r1_trainer.environments import RECIPES
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["check_config", "check_credit", "check_reporting", "check_schedule", "loss_config", "options"]
 
 _DEFAULT_SAVE_STEPS = 500
+
+# What a field of such a type holds, as Python sees it and in words.
+_KINDS: dict[type, tuple[type, str]] = {
+    bool: (bool, "True or False"),
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+}
 
 # Name of a field of TrainingArguments, the values it may have, and why no other.
 _INHERITED = (
@@ -64,6 +73,7 @@ def check_config(config: StepPOConfig) -> None:
             raise ValueError(f"{name}={value!r} is not supported: {reason}")
     if config.fsdp:
         raise ValueError("fsdp is not supported yet; use `accelerate launch` with plain data parallelism")
+    _check_kinds(config)
     _check_sizes(config)
     _check_ranges(config)
     credit.get(config.advantage_estimator)
@@ -144,6 +154,28 @@ def check_schedule(config: StepPOConfig) -> None:
             )
 
 
+def _check_kinds(config: StepPOConfig) -> None:
+    """Refuse values of another kind than their field's before any is compared: NaN would pass, "false" be true."""
+    for name, (kind, optional) in _own_kinds(type(config)).items():
+        value, (cls, words) = getattr(config, name), _KINDS[kind]
+        if value is None and optional:
+            continue
+        if not isinstance(value, cls) or (kind is not bool and isinstance(value, bool)) or value != value:
+            raise ValueError(f"{name} must be {words}{' or None' if optional else ''}, got {value!r}")
+
+
+@functools.cache
+def _own_kinds(config: type) -> dict[str, tuple[type, bool]]:
+    """Which field, beyond those of transformers, holds what, and whether None as well."""
+    found: dict[str, tuple[type, bool]] = {}
+    for name, hint in get_type_hints(config).items():
+        kinds = set(get_args(hint) or (hint,))
+        kind = next((kind for kind in _KINDS if kinds - {type(None)} == {kind}), None)
+        if kind is not None and name not in BaseConfig.__dataclass_fields__:
+            found[name] = kind, type(None) in kinds
+    return found
+
+
 def _check_sizes(config: StepPOConfig) -> None:
     for name in (
         "rollout_batch_size",
@@ -206,20 +238,27 @@ def check_credit(config: StepPOConfig) -> None:
 
 
 def _check_ranges(config: StepPOConfig) -> None:
-    if config.temperature <= 0:
+    if not 0 < config.temperature < math.inf:
         raise ValueError(
             f"temperature must be positive in training (greedy replies explore nothing), got {config.temperature}"
         )
     for name in ("gamma", "lam", "max_masked_ratio"):
         if not 0.0 <= getattr(config, name) <= 1.0:
             raise ValueError(f"{name} must be in [0, 1], got {getattr(config, name)}")
-    for name in ("beta", "vf_coef", "critic_warmup_steps", "entropy_coef", "generation_cache_tokens"):
-        if getattr(config, name) < 0:
-            raise ValueError(f"{name} must not be negative, got {getattr(config, name)}")
-    for name in ("critic_max_grad_norm", "eval_temperature"):
+    at_least_0 = (
+        "beta",
+        "vf_coef",
+        "entropy_coef",
+        "eval_temperature",
+        "critic_warmup_steps",
+        "generation_cache_tokens",
+    )
+    for name in at_least_0:
         value = getattr(config, name)
-        if value is not None and value < 0:
-            raise ValueError(f"{name} must not be negative (or None), got {value}")
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a number of at least 0, got {value}")
+    if config.critic_max_grad_norm is not None and config.critic_max_grad_norm < 0:
+        raise ValueError(f"critic_max_grad_norm must not be negative (or None), got {config.critic_max_grad_norm}")
     for name in ("target_kl", "critic_learning_rate"):
         value = getattr(config, name)
         if value is not None and value <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -71,6 +72,13 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
         ({"eval_temperature": 0, "eval_num_generations": 4}, "pass@k says nothing"),
         ({"learning_rate": float("inf")}, "learning_rate must be a number of at least 0, got inf"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, got nan"),
+        ({"temperature": float("inf")}, "temperature must be positive"),
+        ({"eval_temperature": float("inf")}, "eval_temperature must be a number of at least 0, got inf"),
+        ({"beta": float("inf")}, "beta must be a number of at least 0, got inf"),
+        ({"num_minibatches": 2.5}, "num_minibatches must be a whole number, got 2.5"),
+        ({"num_minibatches": True}, "num_minibatches must be a whole number, got True"),
+        ({"merge_steps": "false"}, "merge_steps must be True or False, got 'false'"),
+        ({"max_turns": "5"}, "max_turns must be a whole number or None, got '5'"),
         ({"advantage_kwargs": {"lambda": 0.9}}, "no option 'lambda'"),
         ({"advantage_estimator": "gigpo", "advantage_kwargs": {"step_weight": "much"}}, "step_weight"),
         ({"advantage_estimator": "grpo"}, "num_generations=1 leaves 'grpo' nothing to compare.*2 or more"),
@@ -79,6 +87,17 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
 def test_what_cannot_work_is_refused_with_advice(tmp_path, setting, advice):
     with pytest.raises(ValueError, match=advice):
         config(tmp_path, **setting)
+
+
+@pytest.mark.parametrize("value", [float("nan"), "0.5", [0.5]])
+def test_no_field_takes_what_is_no_number_for_one(tmp_path, value):
+    inherited = StepPOConfig.__base__.__dataclass_fields__
+    hints = get_type_hints(StepPOConfig)
+    names = [name for name, hint in hints.items() if hint in (float, float | None) and name not in inherited]
+    assert len(names) > 10
+    for name in names:
+        with pytest.raises(ValueError, match=f"^{name} must be a number"):
+            config(tmp_path, **{name: value})
 
 
 def test_every_field_explains_itself_and_can_be_set_from_a_command_line(tmp_path):
