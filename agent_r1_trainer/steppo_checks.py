@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import numbers
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -164,8 +163,7 @@ def _check_kinds(config: StepPOConfig) -> None:
             raise ValueError(f"{name} must be {words}{' or None' if optional else ''}, got {value!r}")
 
 
-@functools.cache
-def _own_kinds(config: type) -> dict[str, tuple[type, bool]]:
+def _own_kinds(config: type[StepPOConfig]) -> dict[str, tuple[type, bool]]:
     """Which field, beyond those of transformers, holds what, and whether None as well."""
     found: dict[str, tuple[type, bool]] = {}
     for name, hint in get_type_hints(config).items():
