@@ -94,8 +94,9 @@ def check_trajectories(
 def _usable(trajectory: Trajectory, assignment: Assignment, where: str, vocabulary: int | None) -> Trajectory:
     """The trajectory, or in the place of one that cannot be computed with an empty one that is masked."""
     try:
+        _check_frame(trajectory, assignment, where)
         if not trajectory.masked:
-            _check(trajectory, assignment, where, vocabulary)
+            _check(trajectory, where, vocabulary)
         summarize(trajectory)
         return trajectory
     except ContractError as error:
@@ -115,13 +116,19 @@ def _usable(trajectory: Trajectory, assignment: Assignment, where: str, vocabula
     )
 
 
-def _check(trajectory: Trajectory, assignment: Assignment, where: str, vocabulary: int | None) -> None:
+def _check_frame(trajectory: Trajectory, assignment: Assignment, where: str) -> None:
+    """Check what is read of masked ones too: whose it is, and how it ended."""
     for field in ("group", "sample", "env"):
         has, wanted = getattr(trajectory, field), getattr(assignment, field)
         if has != wanted:
             raise ContractError(f"{where} has {field} = {shown(has)}: its assignment says {wanted!r}")
     if not isinstance(trajectory.stop, StopReason):
         raise ContractError(f"{where} has stop = {shown(trajectory.stop)}: it must be a StopReason")
+    if not isinstance(trajectory.error, str):
+        raise ContractError(f"{where} has error = {shown(trajectory.error)}: it must be a string")
+
+
+def _check(trajectory: Trajectory, where: str, vocabulary: int | None) -> None:
     if not trajectory.steps:
         raise ContractError(f"{where} has no steps: an episode without any must be masked")
     read = {name: getattr(trajectory, name) for name in ("success", "score", "reward_info", "task_id")}

@@ -271,6 +271,8 @@ BAD: list[dict[str, Any]] = [
         {"stop": "done"},
     ),
     *({"success": "False"}, {"score": "high"}, {"reward_info": {"a": "x"}}, {"task_id": 1.5}, {"steps": [None]}),
+    *({"masked": True, name: value} for name, value in (("env", "x"), ("group", 7), ("stop", "failed"))),
+    {"masked": True, "error": OSError("an object")},
     *({"masked": True, "steps": [None]}, {"masked": True, "reward": "x"}),
     *({"final_prompt_ids": ["a"]}, {"steps": [Step([3], [4]), Step([3, 5, 6], [1], extends=True)]}),
 ]
