@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent_r1_trainer.curriculum.sampler import GroupResult, TaskSampler
+    from agent_r1_trainer.environments.mixture import MixtureEntry
     from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, Assignment, SingleStepFlow
-    from agent_r1_trainer.mixture import MixtureEntry
+    from agent_r1_trainer.sft.run import warm_start
     from agent_r1_trainer.steppo_config import StepPOConfig
-    from agent_r1_trainer.steppo_trainer import StepPOTrainer
-    from agent_r1_trainer.task_sampler import GroupResult, TaskSampler
+    from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
-    from agent_r1_trainer.warm_starting.run import warm_start
 
 __all__ = [
     "AgentEnvLoop",
@@ -33,12 +33,12 @@ __all__ = [
 
 _HOME = {
     "flows": ["AgentEnvLoop", "AgentFlowBase", "Assignment", "SingleStepFlow"],
-    "mixture": ["MixtureEntry"],
+    "environments.mixture": ["MixtureEntry"],
     "steppo_config": ["StepPOConfig"],
-    "steppo_trainer": ["StepPOTrainer"],
-    "task_sampler": ["GroupResult", "TaskSampler"],
+    "trainer.steppo_trainer": ["StepPOTrainer"],
+    "curriculum.sampler": ["GroupResult", "TaskSampler"],
     "trajectory": ["Step", "StopReason", "Trajectory"],
-    "warm_starting.run": ["warm_start"],
+    "sft.run": ["warm_start"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

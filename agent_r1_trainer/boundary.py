@@ -14,7 +14,7 @@ from typing import Any
 from accelerate import Accelerator
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from agent_r1_trainer.distributed import any_rank
+from agent_r1_trainer.learning.distributed import any_rank
 
 __all__ = ["BoundaryCallback"]
 

@@ -47,7 +47,7 @@ def options(
 @app.command()
 def envs() -> None:
     """List the environments, one line each."""
-    from agent_r1_trainer.listing import print_environments
+    from agent_r1_trainer.commands.envs import print_environments
 
     print_environments()
 
@@ -61,7 +61,7 @@ def play(
     env_kwargs: EnvKwargs = "{}",
 ) -> None:
     """Play an environment yourself."""
-    from agent_r1_trainer.play import play_in_terminal
+    from agent_r1_trainer.commands.play import play_in_terminal
 
     raise typer.Exit(play_in_terminal(env, split, task, seed, env_kwargs))
 
@@ -92,7 +92,7 @@ def bench(
     retries: Annotated[int, typer.Option(help="How often a request to an endpoint is repeated.")] = 4,
 ) -> None:
     """Measure an agent: score, success, turns and invalid actions, with 95 % intervals."""
-    from agent_r1_trainer.bench.command import bench_command
+    from agent_r1_trainer.commands.bench import bench_command
 
     code = bench_command(
         env=env,
@@ -126,7 +126,7 @@ def demos(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a file that is there.")] = False,
 ) -> None:
     """Write demonstrations of an environment's expert, to fine-tune on with TRL or to warm-start from."""
-    from agent_r1_trainer.demos.command import demos_command
+    from agent_r1_trainer.commands.demos import demos_command
 
     code = demos_command(
         env=env,
@@ -165,7 +165,7 @@ def recipes(
     algorithm: Annotated[str | None, typer.Option(help="With this algorithm instead of its own.")] = None,
 ) -> None:
     """List the recipes to train with, or print one with all that it extends."""
-    from agent_r1_trainer.train.recipes_command import recipes_command
+    from agent_r1_trainer.commands.recipes import recipes_command
 
     raise typer.Exit(recipes_command(name, algorithm))
 
@@ -180,7 +180,7 @@ def papers(
     port: Annotated[int, typer.Option(help="Port to listen at; 0 for a free one.")] = 8000,
 ) -> None:
     """Serve papers as the Graph API of Semantic Scholar does; needs the extra 'serve'."""
-    from agent_r1_trainer.serve import serve_papers
+    from agent_r1_trainer.commands.serve import serve_papers
 
     raise typer.Exit(serve_papers(corpus, host, port))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from agent_r1_trainer.experience import BatchFacts
+from agent_r1_trainer.learning.experience import BatchFacts
 
 __all__ = ["zero_variance"]
 

@@ -12,14 +12,14 @@ from typing import Any
 from transformers import TrainerControl
 
 from agent_r1_trainer._compat import generation_model
-from agent_r1_trainer.checkpointing import CheckpointedTrainer
-from agent_r1_trainer.completions import episode_rows, log_tables, show_rows, write_rows
-from agent_r1_trainer.env_contract import error_text
-from agent_r1_trainer.evaluation import Evaluator
-from agent_r1_trainer.experience import Experience
+from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.files import write_json
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from agent_r1_trainer.learning.experience import Experience
+from agent_r1_trainer.trainer.checkpointing import CheckpointedTrainer
+from agent_r1_trainer.trainer.completions import episode_rows, log_tables, show_rows, write_rows
+from agent_r1_trainer.trainer.evaluation import Evaluator
 
 __all__ = ["ReportingTrainer"]
 

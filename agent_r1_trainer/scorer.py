@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from agent_r1_trainer._compat import adapters_disabled, is_peft_model
 from agent_r1_trainer.credit import Level
+from agent_r1_trainer.learning.scoring import ScoreRequest
 from agent_r1_trainer.packing import MicroBatch
-from agent_r1_trainer.scoring import ScoreRequest
 
 __all__ = ["Reference", "Scores", "score"]
 

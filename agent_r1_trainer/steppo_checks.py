@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
-from agent_r1_trainer.environments import RECIPES
+from agent_r1_trainer.environments.factory import RECIPES
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig
-from agent_r1_trainer.environments import Recipe
+from agent_r1_trainer.environments.factory import Recipe
 from agent_r1_trainer.losses.weights import Aggregation
 from agent_r1_trainer.steppo_checks import check_config, check_credit, check_reporting
 

@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from agent_r1_trainer.task_cursor import TaskCursor
-from agent_r1_trainer.task_sampler import TaskSampler
+from agent_r1_trainer.curriculum.epochs import TaskCursor
+from agent_r1_trainer.curriculum.sampler import TaskSampler
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig

@@ -28,7 +28,7 @@ from typing import Any
 sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
 
 from agent_r1_envs.alfworld.env import ALFWorldEnv  # noqa: E402
-from agent_r1_envs.alfworld.parsing import parse_game, read_game_file  # noqa: E402
+from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file  # noqa: E402
 from agent_r1_envs.alfworld.sources import load_tasks  # noqa: E402
 from agent_r1_envs.cache import clear_cache  # noqa: E402
 

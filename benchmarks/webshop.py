@@ -29,7 +29,7 @@ import numpy as np
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.webshop.env import WebShopEnv
-from agent_r1_envs.webshop.generator import stream
+from agent_r1_envs.webshop.generator.generator import stream
 
 DATA = Path(os.environ.get("AGENT_R1_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data") / "webshop"
 FULL = 1_181_436
@@ -112,7 +112,7 @@ def store(folder: Path, products: int) -> bool:
     write_files(folder, products)
     size = (folder / "items_shuffle.json").stat().st_size
     print(f"{products:,} generated products, {size / 1e9:.2f} GB, written in {time.perf_counter() - begin:.0f} s")
-    base = child("import agent_r1_envs.webshop.loading")["peak"]
+    base = child("import agent_r1_envs.webshop.catalogue.opening")["peak"]
     built = child(f"{OPEN}; c = open_catalogue({str(folder)!r}, nouns='fallback', store={str(folder / 'store')!r})")
     on_disk = sum(file.stat().st_size for file in (folder / "store").iterdir())
     opened = child(f"{OPEN}; c = open_catalogue({str(folder / 'store')!r}); c.hidden_price(0); len(c.goals('human'))")
@@ -138,7 +138,7 @@ def store(folder: Path, products: int) -> bool:
     return good
 
 
-OPEN = "from agent_r1_envs.webshop.loading import open_catalogue"
+OPEN = "from agent_r1_envs.webshop.catalogue.opening import open_catalogue"
 
 
 def child(code: str) -> dict[str, float]:

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent_r1_envs.alfworld.engine import Engine
     from agent_r1_envs.alfworld.env import ALFWorldEnv
+    from agent_r1_envs.alfworld.expert.planner import shortest_plan
     from agent_r1_envs.alfworld.export import export_game, export_panel
-    from agent_r1_envs.alfworld.generator import Difficulty, generate_game
-    from agent_r1_envs.alfworld.model import TASK_TYPES, Game, State
-    from agent_r1_envs.alfworld.parsing import parse_game, read_game_file
-    from agent_r1_envs.alfworld.planner import shortest_plan
+    from agent_r1_envs.alfworld.game.engine import Engine
+    from agent_r1_envs.alfworld.game.model import TASK_TYPES, Game, State
+    from agent_r1_envs.alfworld.generator.generator import Difficulty, generate_game
+    from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
     from agent_r1_envs.alfworld.sources import load_tasks
 
 __all__ = [
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "engine": ["Engine"],
+    "game.engine": ["Engine"],
     "env": ["ALFWorldEnv"],
     "export": ["export_game", "export_panel"],
-    "generator": ["Difficulty", "generate_game"],
-    "model": ["TASK_TYPES", "Game", "State"],
-    "parsing": ["parse_game", "read_game_file"],
-    "planner": ["shortest_plan"],
+    "generator.generator": ["Difficulty", "generate_game"],
+    "game.model": ["TASK_TYPES", "Game", "State"],
+    "official.parsing": ["parse_game", "read_game_file"],
+    "expert.planner": ["shortest_plan"],
     "sources": ["load_tasks"],
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-from agent_r1_envs.alfworld.generator import DIFFICULTIES, PANEL, difficulty_of
-from agent_r1_envs.alfworld.model import TASK_TYPES
-from agent_r1_envs.alfworld.records import canonical
+from agent_r1_envs.alfworld.game.model import TASK_TYPES
+from agent_r1_envs.alfworld.generator.generator import DIFFICULTIES, PANEL, difficulty_of
+from agent_r1_envs.alfworld.official.records import canonical
 from agent_r1_envs.alfworld.tasks import GeneratedTask, HouseholdTask
 from agent_r1_envs.tasks import TaskSet
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from agent_r1_envs.alfworld.game.texts import NOTHING_HAPPENS
 from agent_r1_envs.alfworld.session import EngineSession, Session
 from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, load_tasks
 from agent_r1_envs.alfworld.tasks import HouseholdTask
-from agent_r1_envs.alfworld.texts import NOTHING_HAPPENS
 from agent_r1_envs.core import AgentEnv, Outcome, Score
 from agent_r1_envs.errors import ResetNeeded
 

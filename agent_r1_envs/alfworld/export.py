@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from agent_r1_envs.alfworld.bits import members
-from agent_r1_envs.alfworld.dialects import recognise
-from agent_r1_envs.alfworld.model import Game
-from agent_r1_envs.alfworld.names import kind_of
+from agent_r1_envs.alfworld.game.bits import members
+from agent_r1_envs.alfworld.game.dialects import recognise
+from agent_r1_envs.alfworld.game.model import Game
+from agent_r1_envs.alfworld.generator.vocabulary import OBJECTS, RECEPTACLES, base_of
+from agent_r1_envs.alfworld.official.names import kind_of
 from agent_r1_envs.alfworld.tasks import HouseholdTask
-from agent_r1_envs.alfworld.vocabulary import OBJECTS, RECEPTACLES, base_of
 from agent_r1_envs.files import expand
 from agent_r1_envs.tasks import TaskSet
 

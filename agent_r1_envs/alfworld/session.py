@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from agent_r1_envs.alfworld.drawing import draw
-from agent_r1_envs.alfworld.engine import Action, Engine
-from agent_r1_envs.alfworld.explorer import Notes, explore, noted
-from agent_r1_envs.alfworld.matching import normalised, why_not
-from agent_r1_envs.alfworld.model import Game, State
-from agent_r1_envs.alfworld.planner import shortest_plan
-from agent_r1_envs.alfworld.scoring import goal_conditions, is_won
+from agent_r1_envs.alfworld.expert.drawing import draw
+from agent_r1_envs.alfworld.expert.explorer import Notes, explore, noted
+from agent_r1_envs.alfworld.expert.planner import shortest_plan
+from agent_r1_envs.alfworld.game.engine import Action, Engine
+from agent_r1_envs.alfworld.game.matching import normalised, why_not
+from agent_r1_envs.alfworld.game.model import Game, State
+from agent_r1_envs.alfworld.game.scoring import goal_conditions, is_won
 
 __all__ = ["EngineSession", "Session"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_r1_envs.alfworld.embedded import load_panel
-from agent_r1_envs.alfworld.model import TASK_TYPES
-from agent_r1_envs.alfworld.official import OFFICIAL_SPLITS, REASONS, find_games, read_game, split_folder
-from agent_r1_envs.alfworld.store import Problem, Store, StoreWriter, open_store
+from agent_r1_envs.alfworld.game.model import TASK_TYPES
+from agent_r1_envs.alfworld.official.finding import OFFICIAL_SPLITS, REASONS, find_games, read_game, split_folder
+from agent_r1_envs.alfworld.official.store import Problem, Store, StoreWriter, open_store
 from agent_r1_envs.alfworld.tasks import HouseholdTask, StoredTask, load_file_tasks
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from agent_r1_envs.alfworld.dialects import TASK_PREFIX
 from agent_r1_envs.alfworld.export import export_game
-from agent_r1_envs.alfworld.parsing import parse_game, read_game_file
+from agent_r1_envs.alfworld.game.dialects import TASK_PREFIX
+from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
 from agent_r1_envs.alfworld.session import EngineSession
 from agent_r1_envs.alfworld.tasks import FileTask, HouseholdTask
 from agent_r1_envs.errors import DataError

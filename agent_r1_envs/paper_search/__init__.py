@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_r1_envs.paper_search.backends import Backend, Corpus, CorpusBackend, SemanticScholarBackend
-    from agent_r1_envs.paper_search.data import Paper, PaperQuery, PaperRecord
     from agent_r1_envs.paper_search.env import PaperSearchEnv
     from agent_r1_envs.paper_search.loading import build_corpus, iter_papers, load_corpus, load_queries
+    from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery, PaperRecord
     from agent_r1_envs.paper_search.relevance import Selector
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 _HOME = {
     "backends": ["Backend", "Corpus", "CorpusBackend", "SemanticScholarBackend"],
-    "data": ["Paper", "PaperQuery", "PaperRecord"],
+    "papers.data": ["Paper", "PaperQuery", "PaperRecord"],
     "env": ["PaperSearchEnv"],
     "loading": ["build_corpus", "iter_papers", "load_corpus", "load_queries"],
     "relevance": ["Selector"],

@@ -9,8 +9,8 @@ from typing import Final
 
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.paper_search.backends.corpus import Corpus, CorpusBackend
-from agent_r1_envs.paper_search.data import PaperQuery
 from agent_r1_envs.paper_search.generator import PANEL, Literature, Split, build_literature, make_queries
+from agent_r1_envs.paper_search.papers.data import PaperQuery
 from agent_r1_envs.tasks import TaskSet
 
 SEED: Final = 0

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 from agent_r1_envs.core import Outcome, Score
 from agent_r1_envs.errors import ToolError
 from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup, Search
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.expert import Expert
-from agent_r1_envs.paper_search.identity import paper_key
 from agent_r1_envs.paper_search.metric import pool_figures
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.identity import paper_key
 from agent_r1_envs.paper_search.pool import LEAST_SCORE, list_view, ranked
 from agent_r1_envs.paper_search.relevance import make_selector
 from agent_r1_envs.paper_search.relevance.factory import SelectorSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from agent_r1_envs.paper_search.backends.corpus import CorpusBackend
 from agent_r1_envs.paper_search.backends.protocol import Backend, Expand, Limits, Lookup, Search
-from agent_r1_envs.paper_search.data import PaperQuery
+from agent_r1_envs.paper_search.papers.data import PaperQuery
 from agent_r1_envs.paper_search.pool import ranked
 from agent_r1_envs.paper_search.world import World, same_query
 

@@ -11,9 +11,9 @@ from typing import Final
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import read_rows, resolve
 from agent_r1_envs.paper_search.backends.corpus import Corpus
-from agent_r1_envs.paper_search.data import PaperQuery, PaperRecord
-from agent_r1_envs.paper_search.identity import last_allowed
-from agent_r1_envs.paper_search.rows import FORMATS, READERS, detect, paper_record, spar_answers
+from agent_r1_envs.paper_search.papers.data import PaperQuery, PaperRecord
+from agent_r1_envs.paper_search.papers.identity import last_allowed
+from agent_r1_envs.paper_search.papers.rows import FORMATS, READERS, detect, paper_record, spar_answers
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import is_unicode
 
@@ -28,8 +28,8 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
     """Load the queries of a file, or of a split's file in a folder.
 
     Args:
-        path: A file in one of the formats of :mod:`agent_r1_envs.paper_search.rows`, or a folder with files under
-            their official names. A relative path that is not found from here is looked up in ``AGENT_R1_DATA``.
+        path: A file in one of the formats of :mod:`agent_r1_envs.paper_search.papers.rows`, or a folder with files
+            under their official names. A relative path that is not found from here is looked up in ``AGENT_R1_DATA``.
         split: Which file of a folder; for a single file only the name that the tasks carry.
         data_format: ``"auto"``, or one of ``rows.FORMATS``.
 

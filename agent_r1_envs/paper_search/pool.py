@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agent_r1_envs.paper_search.data import Paper
+from agent_r1_envs.paper_search.papers.data import Paper
 
 LEAST_SCORE: Final = 0.01
 """Papers that are judged less relevant than this are not kept."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 from agent_r1_envs.cache import load_once, make_once
 from agent_r1_envs.paper_search.backends.corpus import CorpusBackend
 from agent_r1_envs.paper_search.backends.protocol import Backend
-from agent_r1_envs.paper_search.data import PaperQuery
 from agent_r1_envs.paper_search.embedded import embedded_backend, load_panel
 from agent_r1_envs.paper_search.generator import PANEL
 from agent_r1_envs.paper_search.loading import load_corpus, load_queries, resolve
+from agent_r1_envs.paper_search.papers.data import PaperQuery
 from agent_r1_envs.tasks import TaskSet
 
 BackendSpec = str | Mapping[str, Any] | Backend

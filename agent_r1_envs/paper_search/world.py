@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from agent_r1_envs.paper_search.backends.protocol import Found, Lookup, Search
-from agent_r1_envs.paper_search.data import Paper
-from agent_r1_envs.paper_search.identity import paper_key
+from agent_r1_envs.paper_search.papers.data import Paper
+from agent_r1_envs.paper_search.papers.identity import paper_key
 from agent_r1_envs.paper_search.pool import LEAST_SCORE, Entry, Pool, with_expanded, with_papers
 from agent_r1_envs.paper_search.rules import OWN, Rules
 

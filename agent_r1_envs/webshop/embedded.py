@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from agent_r1_envs.webshop.generator import PANEL, Item, generate
-from agent_r1_envs.webshop.sources import ByAsin
-from agent_r1_envs.webshop.store import Facts
+from agent_r1_envs.webshop.catalogue.files import ByAsin
+from agent_r1_envs.webshop.catalogue.store import Facts
+from agent_r1_envs.webshop.generator.generator import PANEL, Item, generate
 from agent_r1_envs.webshop.store_fill import Rows
 
 
 def embedded_store() -> tuple[dict[str, npt.NDArray[Any]], Facts]:
     """Build the embedded catalogue's store in memory."""
-    from agent_r1_envs.webshop.loading import build_in_memory  # which imports this module
+    from agent_r1_envs.webshop.catalogue.opening import build_in_memory  # which imports this module
 
     products, seed = PANEL
     return build_in_memory(rows_of(generate(products, seed=seed), dataset="synthetic"))

@@ -12,20 +12,20 @@ from gymnasium.utils import seeding
 from agent_r1_envs.core import AgentEnv, Outcome, Score
 from agent_r1_envs.sampling import Order, task_position
 from agent_r1_envs.text import cut
-from agent_r1_envs.webshop import pages
-from agent_r1_envs.webshop.data import Goal
-from agent_r1_envs.webshop.elements import Element, Kind
+from agent_r1_envs.webshop.catalogue.data import Goal
+from agent_r1_envs.webshop.catalogue.opening import DEFAULT_SEED, open_catalogue
 from agent_r1_envs.webshop.expert import Plan, make_plan, next_action
-from agent_r1_envs.webshop.html import page_html
-from agent_r1_envs.webshop.loading import DEFAULT_SEED, open_catalogue
+from agent_r1_envs.webshop.pages import pages
+from agent_r1_envs.webshop.pages.elements import Element, Kind
+from agent_r1_envs.webshop.pages.html import page_html
+from agent_r1_envs.webshop.pages.render import SEPARATOR, ansi, plain, rich
+from agent_r1_envs.webshop.pages.rules import ORIGINAL, REVISED, RulesSpec, make_rules
+from agent_r1_envs.webshop.pages.session import Page, Session
+from agent_r1_envs.webshop.pages.views import View
 from agent_r1_envs.webshop.panels import Sampling, load_judge, load_panel, load_shop
 from agent_r1_envs.webshop.purchase import Purchase
-from agent_r1_envs.webshop.render import SEPARATOR, ansi, plain, rich
 from agent_r1_envs.webshop.reward import RewardKind
-from agent_r1_envs.webshop.rules import ORIGINAL, REVISED, RulesSpec, make_rules
-from agent_r1_envs.webshop.session import Page, Session
 from agent_r1_envs.webshop.shop import Refused
-from agent_r1_envs.webshop.views import View
 
 __all__ = ["Observation", "WebShopEnv"]
 
@@ -48,13 +48,13 @@ class WebShopEnv(AgentEnv[Goal]):
         goals: ``synthetic``, an instruction for each combination of a product's options, or ``human``, written by
             people.
         catalogue_seed: Decides the price behind each shown range, and the price caps of the goals.
-        nouns: Where the nouns of titles come from: see :func:`~agent_r1_envs.webshop.loading.open_catalogue`, as for
-            ``strict``, ``limit`` and ``store``.
+        nouns: Where the nouns of titles come from: see
+            :func:`~agent_r1_envs.webshop.catalogue.opening.open_catalogue`, as for ``strict``, ``limit`` and ``store``.
         strict: Whether a damaged row of the data is an error.
         limit: How many products to read; None for all.
         store: Where the compact form of the data is built.
         observation: ``text``, ``text_rich`` (one text a line, buttons marked), ``html``, or ``url`` (the address).
-        rules: ``original``, ``revised``, or switches by name: see :class:`~agent_r1_envs.webshop.rules.Rules`.
+        rules: ``original``, ``revised``, or switches by name: see :class:`~agent_r1_envs.webshop.pages.rules.Rules`.
         reward: ``original`` (fuzzy) or ``strict``: see :class:`~agent_r1_envs.webshop.reward.Judge`.
         show_attrs: Whether products have a sub-page of their attributes.
         sampling: How ``order="random"`` draws: ``uniform``; ``weighted`` by the goals' weights; ``original``, the same

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_r1_envs.webshop.data import Goal, Product
-from agent_r1_envs.webshop.elements import Kind
-from agent_r1_envs.webshop.pages import PAGE_SIZE
+from agent_r1_envs.webshop.catalogue.data import Goal, Product
+from agent_r1_envs.webshop.pages.elements import Kind
+from agent_r1_envs.webshop.pages.pages import PAGE_SIZE
+from agent_r1_envs.webshop.pages.session import Page, Session
 from agent_r1_envs.webshop.purchase import Purchase, best_purchase
 from agent_r1_envs.webshop.reward import Judge
-from agent_r1_envs.webshop.session import Page, Session
 from agent_r1_envs.webshop.shop import Shop
 
 __all__ = ["Plan", "make_plan", "next_action"]

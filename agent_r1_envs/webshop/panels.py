@@ -7,12 +7,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from agent_r1_envs.cache import make_once
-from agent_r1_envs.webshop.catalogue import Catalogue
-from agent_r1_envs.webshop.goal_tasks import GoalTasks
-from agent_r1_envs.webshop.goals import GoalKind, WeightedSampler
+from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
+from agent_r1_envs.webshop.catalogue.goals import GoalKind, WeightedSampler
+from agent_r1_envs.webshop.pages.rules import Rules
 from agent_r1_envs.webshop.reward import Judge, RewardKind
-from agent_r1_envs.webshop.rules import Rules
 from agent_r1_envs.webshop.shop import Shop
+from agent_r1_envs.webshop.tasks import GoalTasks
 
 __all__ = ["Panel", "Sampling", "load_judge", "load_panel", "load_shop"]
 
@@ -52,7 +52,8 @@ class Panel:
         Args:
             fraction: The number.
             shard: ``(i, n)``: the positions ``i, i + n, ...``.
-            original: Whether to draw as the original does (see :class:`~agent_r1_envs.webshop.goals.WeightedSampler`).
+            original: Whether to draw as the original does (see
+                :class:`~agent_r1_envs.webshop.catalogue.goals.WeightedSampler`).
         """
         index, count = shard
         sampler = self._samplers.get((shard, original))

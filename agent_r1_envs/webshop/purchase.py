@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent_r1_envs.webshop.data import Goal
-from agent_r1_envs.webshop.elements import Element, Kind
+from agent_r1_envs.webshop.catalogue.data import Goal
+from agent_r1_envs.webshop.pages.elements import Element, Kind
 from agent_r1_envs.webshop.reward import Judge
 from agent_r1_envs.webshop.shop import Shop
 

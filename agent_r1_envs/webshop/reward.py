@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from agent_r1_envs.webshop.catalogue.data import Goal
 from agent_r1_envs.webshop.colours import normalise_colour
-from agent_r1_envs.webshop.data import Goal
 from agent_r1_envs.webshop.fuzzy import matches, process
 
 if TYPE_CHECKING:
-    from agent_r1_envs.webshop.catalogue import Catalogue
+    from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
 
 __all__ = ["Judge", "RewardKind"]
 

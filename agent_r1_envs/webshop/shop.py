@@ -9,15 +9,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from agent_r1_envs.text import echo
-from agent_r1_envs.webshop.actions import clickable, parse_action
-from agent_r1_envs.webshop.elements import Element, Kind
-from agent_r1_envs.webshop.pages import PAGE_SIZE, SUB_PAGES
-from agent_r1_envs.webshop.rules import Rules
-from agent_r1_envs.webshop.session import Page, Session, page_name
-from agent_r1_envs.webshop.views import View, Views
+from agent_r1_envs.webshop.pages.actions import clickable, parse_action
+from agent_r1_envs.webshop.pages.elements import Element, Kind
+from agent_r1_envs.webshop.pages.pages import PAGE_SIZE, SUB_PAGES
+from agent_r1_envs.webshop.pages.rules import Rules
+from agent_r1_envs.webshop.pages.session import Page, Session, page_name
+from agent_r1_envs.webshop.pages.views import View, Views
 
 if TYPE_CHECKING:
-    from agent_r1_envs.webshop.catalogue import Catalogue
+    from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
 
 __all__ = ["Refused", "Shop"]
 

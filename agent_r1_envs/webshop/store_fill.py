@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import Row, found, json_list
-from agent_r1_envs.webshop.nouns import fallback_nouns, find_tagger, spacy_nouns
-from agent_r1_envs.webshop.product_rows import (
+from agent_r1_envs.webshop.catalogue.build import StoreBuilder, Tagger
+from agent_r1_envs.webshop.catalogue.files import ByAsin, Sources
+from agent_r1_envs.webshop.catalogue.nouns import fallback_nouns, find_tagger, spacy_nouns
+from agent_r1_envs.webshop.catalogue.rows import (
     NO_ATTRIBUTES,
     Instruction,
     is_dropped,
@@ -20,9 +22,7 @@ from agent_r1_envs.webshop.product_rows import (
     read_product,
     read_synthetic,
 )
-from agent_r1_envs.webshop.sources import ByAsin, Sources
-from agent_r1_envs.webshop.store import Facts
-from agent_r1_envs.webshop.store_build import StoreBuilder, Tagger
+from agent_r1_envs.webshop.catalogue.store import Facts
 
 NounChoice = Literal["auto", "spacy", "fallback"]
 

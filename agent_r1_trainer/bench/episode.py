@@ -9,7 +9,7 @@ import gymnasium
 
 from agent_r1_trainer.bench.agents.base import Agent, Reply
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
-from agent_r1_trainer.env_contract import CheckedEnv, error_text, verdict
+from agent_r1_trainer.environments.contract import CheckedEnv, error_text, verdict
 
 __all__ = ["play_episode"]
 

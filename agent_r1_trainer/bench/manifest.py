@@ -11,7 +11,7 @@ from typing import Any
 from agent_r1_envs.secrecy import public_address, without_secrets
 from agent_r1_trainer.bench.log import EpisodeLog
 from agent_r1_trainer.files import write_json
-from agent_r1_trainer.resuming import differences
+from agent_r1_trainer.trainer.resuming import differences
 
 __all__ = ["CHOICE", "ManifestError", "claim_folder", "plays_choice"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.generation.protocol import SamplingParams
+from agent_r1_trainer.prompts.context_settings import ContextSettings
 
 __all__ = ["LENGTHS", "complete_sampling", "local_params", "request_arguments"]
 

@@ -12,8 +12,8 @@ import gymnasium
 from agent_r1_trainer.bench.agents.base import Agent
 from agent_r1_trainer.bench.episode import play_episode
 from agent_r1_trainer.bench.records import EpisodeRecord, Job
-from agent_r1_trainer.env_contract import close_quietly
-from agent_r1_trainer.environments import UnbuiltEnv
+from agent_r1_trainer.environments.contract import close_quietly
+from agent_r1_trainer.environments.factory import UnbuiltEnv
 
 __all__ = ["play_all"]
 

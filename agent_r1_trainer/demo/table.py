@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from agent_r1_trainer.bench.intervals import Estimate
-from agent_r1_trainer.demo.exam import ExamResult, gain
+from agent_r1_trainer.train.exam import ExamResult, gain
 
 __all__ = ["exam_table", "temperature_name"]
 

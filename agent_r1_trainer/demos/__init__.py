@@ -4,8 +4,8 @@ A turn is the step of the decision process, so it is the row too: whatever wrapp
 the prompt of a row is what the model would see there and the completion is what the expert would write.
 """
 
+from agent_r1_trainer.demos.episode import Demonstration, demonstrate
 from agent_r1_trainer.demos.file import DemoError, read_rows
-from agent_r1_trainer.demos.play import Demonstration, demonstrate
 from agent_r1_trainer.demos.run import DemoCounts, DemoRun, DemoSettings
 
 __all__ = ["DemoCounts", "DemoError", "DemoRun", "DemoSettings", "Demonstration", "demonstrate", "read_rows"]

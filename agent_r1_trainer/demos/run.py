@@ -11,11 +11,11 @@ from typing import Any
 import gymnasium
 
 from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.curriculum.choice import representative_order
+from agent_r1_trainer.demos.episode import Demonstration, demonstrate
 from agent_r1_trainer.demos.file import DemoError, DemoFile, Found
-from agent_r1_trainer.demos.play import Demonstration, demonstrate
-from agent_r1_trainer.environments import EnvArgument, EnvFactory, Recipe, panel_of
+from agent_r1_trainer.environments.factory import EnvArgument, EnvFactory, Recipe, panel_of
 from agent_r1_trainer.seeds import derive_seed
-from agent_r1_trainer.task_choice import representative_order
 
 __all__ = ["DemoCounts", "DemoRun", "DemoSettings"]
 

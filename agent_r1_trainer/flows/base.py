@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_r1_trainer.environments import Panel
+from agent_r1_trainer.environments.factory import Panel
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.trajectory import Trajectory

@@ -7,8 +7,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from agent_r1_trainer.distributed import own_share, together
-from agent_r1_trainer.env_contract import (
+from agent_r1_trainer.environments.contract import (
     REWARD,
     REWARD_LIMIT,
     ContractError,
@@ -21,6 +20,7 @@ from agent_r1_trainer.env_contract import (
 )
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.learning.distributed import own_share, together
 from agent_r1_trainer.metrics import summarize
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 

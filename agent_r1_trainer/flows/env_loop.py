@@ -12,8 +12,8 @@ from typing import Any
 import gymnasium
 from agent_r1_wrappers.replies import sample_replies
 
-from agent_r1_trainer.env_contract import CheckedEnv, close_quietly
-from agent_r1_trainer.environments import Panel, UnbuiltEnv, panel_of, turn_limit
+from agent_r1_trainer.environments.contract import CheckedEnv, close_quietly
+from agent_r1_trainer.environments.factory import Panel, UnbuiltEnv, panel_of, turn_limit
 from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.episode import Episode

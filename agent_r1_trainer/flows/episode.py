@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_r1_trainer.env_contract import CheckedEnv, ContractError, error_text, verdict
+from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, error_text, verdict
 from agent_r1_trainer.flows.anchors import AnchorKind, record_observations, state_anchor
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agent_r1_trainer.env_contract import (
+from agent_r1_trainer.environments.contract import (
     REWARD,
     REWARD_LIMIT,
     ContractError,

@@ -8,10 +8,10 @@ from agent_r1_trainer.losses.importance import ImportanceLevel, importance_weigh
 from agent_r1_trainer.losses.kl import KLEstimator, check_loss_estimator, kl_in_loss, kl_in_reward
 from agent_r1_trainer.losses.logprobs import token_log_probs
 from agent_r1_trainer.losses.metrics import MetricSums
+from agent_r1_trainer.losses.policy import LossConfig, critic_loss, policy_loss
 from agent_r1_trainer.losses.ratios import MAX_LOG_RATIO, RatioLevel, log_ratios
-from agent_r1_trainer.losses.segments import segment_lengths, segment_mean, segment_sum, token_weights
 from agent_r1_trainer.losses.surrogate import clipped_surrogate
-from agent_r1_trainer.losses.total import LossConfig, critic_loss, policy_loss
+from agent_r1_trainer.losses.tokens import segment_lengths, segment_mean, segment_sum, token_weights
 from agent_r1_trainer.losses.value import value_loss
 from agent_r1_trainer.losses.weights import Aggregation, step_weights
 

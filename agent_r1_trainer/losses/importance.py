@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from agent_r1_trainer.losses.ratios import MAX_LOG_RATIO
-from agent_r1_trainer.losses.segments import segment_sum
+from agent_r1_trainer.losses.tokens import segment_sum
 
 __all__ = ["ImportanceLevel", "importance_weights"]
 

@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from agent_r1_trainer.losses.ratios import MAX_LOG_RATIO
-from agent_r1_trainer.losses.segments import segment_sum
+from agent_r1_trainer.losses.tokens import segment_sum
 
 __all__ = ["KLEstimator", "check_loss_estimator", "kl_in_loss", "kl_in_reward"]
 

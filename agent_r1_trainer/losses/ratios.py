@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from agent_r1_trainer.losses.segments import segment_mean
+from agent_r1_trainer.losses.tokens import segment_mean
 
 __all__ = ["MAX_LOG_RATIO", "RatioLevel", "log_ratios"]
 

@@ -3,7 +3,7 @@
 ``merge_units`` -> ``plan_minibatches`` (global, by steps) -> ``micro_batches`` (local, by tokens) -> ``collate``.
 """
 
-from agent_r1_trainer.packing.collate import MicroBatch, collate, filler
+from agent_r1_trainer.packing.batches import MicroBatch, collate, filler
 from agent_r1_trainer.packing.exactness import merge_obstacle
 from agent_r1_trainer.packing.layout import Layout
 from agent_r1_trainer.packing.plan import micro_batches, plan_minibatches

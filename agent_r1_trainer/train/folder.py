@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer.files import run_lock, write_json
-from agent_r1_trainer.resuming import Difference, compare_settings
+from agent_r1_trainer.trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["RunFolder"]

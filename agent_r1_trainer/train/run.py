@@ -14,19 +14,19 @@ from transformers import PrinterCallback, ProgressCallback, TrainerState
 
 from agent_r1_trainer.algorithms import ALGORITHMS
 from agent_r1_trainer.bench.fingerprint import check_model_folder
-from agent_r1_trainer.checkpointing import last_whole_checkpoint
-from agent_r1_trainer.demo.curve import draw_curve
-from agent_r1_trainer.demo.exam import Exam, ExamResult
 from agent_r1_trainer.demo.table import exam_table
-from agent_r1_trainer.distributed import held_by_main
 from agent_r1_trainer.files import write_json
+from agent_r1_trainer.learning.distributed import held_by_main
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.steppo_trainer import StepPOTrainer
 from agent_r1_trainer.tiny_policy import CHECKPOINTS
+from agent_r1_trainer.train.curve import draw_curve
+from agent_r1_trainer.train.exam import Exam, ExamResult
 from agent_r1_trainer.train.folder import RunFolder
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings
 from agent_r1_trainer.train.warm import WarmStart, adapters
+from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
 
 __all__ = ["TrainRun"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.environments.mixture import MixtureEntry
+from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.envs import read_envs
 from agent_r1_trainer.train.recipes import load_recipe
 from agent_r1_trainer.train.types import check_types
-from agent_r1_trainer.warm_starting.settings import WarmStartSettings, parse_warm_start
 
 __all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
 

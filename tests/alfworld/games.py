@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_r1_envs.alfworld.dialects import recognise
+from agent_r1_envs.alfworld.game.dialects import recognise
 from tests.data import real_data
 
 SPLITS = ("valid_seen", "valid_unseen")

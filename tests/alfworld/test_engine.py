@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent_r1_envs.alfworld.engine import Action, Engine
-from agent_r1_envs.alfworld.model import Game, Goal, State
-from agent_r1_envs.alfworld.scoring import goal_conditions, is_won
+from agent_r1_envs.alfworld.game.engine import Action, Engine
+from agent_r1_envs.alfworld.game.model import Game, Goal, State
+from agent_r1_envs.alfworld.game.scoring import goal_conditions, is_won
 
 MUG, KNIFE, APPLE, LAMP = range(4)
 CABINET, FRIDGE, MICROWAVE, SINK, TABLE = range(5)

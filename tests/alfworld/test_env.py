@@ -7,7 +7,7 @@ import pytest
 
 from agent_r1_envs import restore, snapshot
 from agent_r1_envs.alfworld.env import ALFWorldEnv
-from agent_r1_envs.alfworld.model import TASK_TYPES
+from agent_r1_envs.alfworld.game.model import TASK_TYPES
 from agent_r1_envs.errors import DataError, ResetNeeded
 from tests.data import real_data
 

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent_r1_envs.alfworld.embedded import HASHES, content_hash, load_panel
+from agent_r1_envs.alfworld.expert.planner import shortest_plan
 from agent_r1_envs.alfworld.export import export_game, export_panel, installed_rules
-from agent_r1_envs.alfworld.generator import (
+from agent_r1_envs.alfworld.game.model import TASK_TYPES, Game
+from agent_r1_envs.alfworld.game.scoring import is_won
+from agent_r1_envs.alfworld.generator.generator import (
     DIFFICULTIES,
     PANEL,
     Difficulty,
@@ -18,13 +21,10 @@ from agent_r1_envs.alfworld.generator import (
     generate_game,
     is_held_out,
 )
-from agent_r1_envs.alfworld.model import TASK_TYPES, Game
-from agent_r1_envs.alfworld.names import kind_of
-from agent_r1_envs.alfworld.parsing import parse_game
-from agent_r1_envs.alfworld.planner import shortest_plan
-from agent_r1_envs.alfworld.scoring import is_won
+from agent_r1_envs.alfworld.generator.vocabulary import ACCEPTS, OBJECTS, RECEPTACLES
+from agent_r1_envs.alfworld.official.names import kind_of
+from agent_r1_envs.alfworld.official.parsing import parse_game
 from agent_r1_envs.alfworld.sources import load_tasks
-from agent_r1_envs.alfworld.vocabulary import ACCEPTS, OBJECTS, RECEPTACLES
 from agent_r1_envs.errors import DataError
 from tests.alfworld.games import raw_game, rules
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent_r1_envs.alfworld.engine import Engine
-from agent_r1_envs.alfworld.parsing import parse_game, read_game_file
-from agent_r1_envs.alfworld.scoring import is_won
+from agent_r1_envs.alfworld.game.engine import Engine
+from agent_r1_envs.alfworld.game.scoring import is_won
+from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
 from tests.data import real_data
 
 RUNS = [f"golden_transcripts_{agent}_{dialect}" for agent in ("expert", "planner") for dialect in ("2.1.1", "2.1.3")]

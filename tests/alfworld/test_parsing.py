@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_r1_envs.alfworld.goals import read_goal
-from agent_r1_envs.alfworld.names import kind_of, names_of
-from agent_r1_envs.alfworld.parsing import parse_game, read_game_file
-from agent_r1_envs.alfworld.pddl import read_problem
+from agent_r1_envs.alfworld.official.goals import read_goal
+from agent_r1_envs.alfworld.official.names import kind_of, names_of
+from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
+from agent_r1_envs.alfworld.official.pddl import read_problem
 from agent_r1_envs.errors import DataError
 from tests.alfworld.games import fixture_files, raw_game
 from tests.data import real_data

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from agent_r1_envs.alfworld.engine import Action, Engine
-from agent_r1_envs.alfworld.generator import Difficulty, generate_game
-from agent_r1_envs.alfworld.model import TASK_TYPES, Game, State
-from agent_r1_envs.alfworld.parsing import parse_game
-from agent_r1_envs.alfworld.planner import shortest_plan
-from agent_r1_envs.alfworld.scoring import is_won
+from agent_r1_envs.alfworld.expert.planner import shortest_plan
+from agent_r1_envs.alfworld.game.engine import Action, Engine
+from agent_r1_envs.alfworld.game.model import TASK_TYPES, Game, State
+from agent_r1_envs.alfworld.game.scoring import is_won
+from agent_r1_envs.alfworld.generator.generator import Difficulty, generate_game
+from agent_r1_envs.alfworld.official.parsing import parse_game
 from tests.alfworld.games import fixture_files, raw_game
 from tests.data import real_data
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_envs.alfworld.engine import Engine
-from agent_r1_envs.alfworld.planner import shortest_plan
-from agent_r1_envs.alfworld.scoring import is_won
+from agent_r1_envs.alfworld.expert.planner import shortest_plan
+from agent_r1_envs.alfworld.game.engine import Engine
+from agent_r1_envs.alfworld.game.scoring import is_won
 from agent_r1_envs.alfworld.sources import load_tasks
 from tests.data import real_data
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_envs.alfworld.export import export_game
-from agent_r1_envs.alfworld.generator import PANEL, difficulty_of, generate_game
-from agent_r1_envs.alfworld.model import Game
+from agent_r1_envs.alfworld.game.model import Game
+from agent_r1_envs.alfworld.generator.generator import PANEL, difficulty_of, generate_game
 from tests.alfworld.games import rules
 
 COUNT = 60

@@ -13,7 +13,7 @@ from agent_r1_envs import restore, snapshot
 from agent_r1_envs.alfworld import load_tasks
 from agent_r1_envs.alfworld.env import ALFWorldEnv
 from agent_r1_envs.alfworld.export import export_panel
-from agent_r1_envs.alfworld.model import TASK_TYPES
+from agent_r1_envs.alfworld.game.model import TASK_TYPES
 from agent_r1_envs.errors import DataError
 from tests.alfworld.games import fixture_files, raw_game
 from tests.alfworld_textworld.walking import drawn

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from agent_r1_envs.alfworld.parsing import parse_game
+from agent_r1_envs.alfworld.official.parsing import parse_game
 from agent_r1_envs.alfworld.session import EngineSession
 from tests.alfworld.games import fixture_files, raw_game
 from tests.alfworld_textworld.games import COUNT, LARGE, generated

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_r1_envs.alfworld.planner import shortest_plan
+from agent_r1_envs.alfworld.expert.planner import shortest_plan
 from tests.alfworld_textworld.games import COUNT, generated
 from tests.alfworld_textworld.original import Original
 

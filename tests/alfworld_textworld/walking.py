@@ -4,8 +4,8 @@ import random
 import re
 from typing import Any
 
+from agent_r1_envs.alfworld.game.texts import NOTHING_HAPPENS
 from agent_r1_envs.alfworld.session import EngineSession
-from agent_r1_envs.alfworld.texts import NOTHING_HAPPENS
 from tests.alfworld_textworld.original import Original
 
 STEPS = 40

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_trainer.bench.command import bench_command
 from agent_r1_trainer.bench.log import read_log
-from agent_r1_trainer.bench.runner import BenchRun
+from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
-from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.commands.bench import bench_command
+from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.tiny_policy import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
 from agent_r1_trainer.tiny_policy.loading import save_tiny_policy

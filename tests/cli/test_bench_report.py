@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent_r1_trainer.bench.command import show
 from agent_r1_trainer.bench.intervals import paired_difference, ratio_estimates, share_estimate
 from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.report import summarize, write_summary
 from agent_r1_trainer.bench.settings import AgentSpec
+from agent_r1_trainer.commands.bench import show
 
 
 def record(episode: int, success: bool, turns: int, invalid: int, error: str = "") -> EpisodeRecord:

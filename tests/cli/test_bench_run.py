@@ -19,7 +19,7 @@ from agent_r1_envs.tasks import TaskSet
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.records import EpisodeRecord
-from agent_r1_trainer.bench.runner import BenchError, BenchRun
+from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
 from agent_r1_trainer.files import LockError
 

@@ -15,10 +15,10 @@ from agent_r1_trainer.bench.agents.base import AgentError
 from agent_r1_trainer.bench.agents.chat import ChatAgent
 from agent_r1_trainer.bench.agents.tool_calls import Turn, read_message, with_calls
 from agent_r1_trainer.bench.report import Summary
-from agent_r1_trainer.bench.runner import BenchRun
+from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
-from agent_r1_trainer.environments import panel_of
-from agent_r1_trainer.task_choice import choose_tasks
+from agent_r1_trainer.curriculum.choice import choose_tasks
+from agent_r1_trainer.environments.factory import panel_of
 from tests.helpers.json_server import JsonServer, serving
 
 HOTPOT = "AgentR1/HotpotQA-v0"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agent_r1_trainer.cli import app
-from agent_r1_trainer.listing import environment_lines
+from agent_r1_trainer.commands.envs import environment_lines
 
 HOTPOT = "AgentR1/HotpotQA-v0"
 

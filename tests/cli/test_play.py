@@ -6,8 +6,8 @@ import pytest
 from agent_r1_wrappers import reply_for
 
 from agent_r1_envs.spaces import FreeText
-from agent_r1_trainer.listing import environment_lines
-from agent_r1_trainer.play import play_in_terminal
+from agent_r1_trainer.commands.envs import environment_lines
+from agent_r1_trainer.commands.play import play_in_terminal
 
 HOTPOT = "AgentR1/HotpotQA-v0"
 

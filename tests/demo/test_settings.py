@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import ENV_ID, ENV_KWARGS
 from agent_r1_trainer.train.settings import PRESETS, ExamSettings, read_settings
 

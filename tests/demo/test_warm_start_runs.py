@@ -14,11 +14,11 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.prompts.context_settings import ContextSettings
+from agent_r1_trainer.sft.settings import WarmStartSettings
 from agent_r1_trainer.train import train_command
 from agent_r1_trainer.train.recipes import find_recipe, load_recipe
 from agent_r1_trainer.train.settings import PRESETS, read_settings
-from agent_r1_trainer.warm_starting.settings import WarmStartSettings
 
 RECIPES = PRESETS["demo"].parent
 SHORT: dict[str, Any] = {

@@ -10,10 +10,10 @@ from agent_r1_wrappers import AppendHistory, ParseToolCalls
 
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.tasks import TaskSet
+from agent_r1_trainer.commands.envs import environment_lines
 from agent_r1_trainer.demos import DemoError, DemoRun, DemoSettings, read_rows
 from agent_r1_trainer.demos.file import DemoFile
-from agent_r1_trainer.environments import EnvFactory
-from agent_r1_trainer.listing import environment_lines
+from agent_r1_trainer.environments.factory import EnvFactory
 
 IDS = [env_id for env_id, _ in environment_lines()]
 HOTPOT = "AgentR1/HotpotQA-v0"

@@ -73,7 +73,7 @@ def test_training_page_lists_every_setting_with_its_default() -> None:
 
 
 def test_the_tables_of_environments_are_complete() -> None:
-    from agent_r1_trainer.listing import environment_lines
+    from agent_r1_trainer.commands.envs import environment_lines
 
     text = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "docs" / "environments.md").read_text("utf-8")
     for env_id, _ in environment_lines():

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_envs.alfworld.store import open_store as open_games
+from agent_r1_envs.alfworld.official.store import open_store as open_games
 from agent_r1_envs.alfworld.tasks import StoredTask
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.paper_search import Corpus, load_corpus
 from agent_r1_envs.retrieval import OkapiRetriever, Passage
-from agent_r1_envs.webshop.loading import build_in_folder
-from agent_r1_envs.webshop.sources import find_sources
-from agent_r1_envs.webshop.store import open_store
+from agent_r1_envs.webshop.catalogue.files import find_sources
+from agent_r1_envs.webshop.catalogue.opening import build_in_folder
+from agent_r1_envs.webshop.catalogue.store import open_store
 from agent_r1_envs.webshop.store_fill import Rows
 from tests.helpers.papers import small_backend
 from tests.helpers.webshop_files import product, write
@@ -96,8 +96,8 @@ def test_an_array_that_is_none_any_more_is_named_without_reading_it_all(
 
 def test_damaged_games_are_named(tmp_path: Path) -> None:
     from agent_r1_envs.alfworld.embedded import load_panel
-    from agent_r1_envs.alfworld.records import Record
-    from agent_r1_envs.alfworld.store import StoreWriter
+    from agent_r1_envs.alfworld.official.records import Record
+    from agent_r1_envs.alfworld.official.store import StoreWriter
 
     clear_cache()
     writer = StoreWriter()

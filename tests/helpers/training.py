@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from agent_r1_envs.spaces import Messages
 from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.steppo_trainer import StepPOTrainer
+from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
 
 WORDS = ["<pad>", "<end>", "<unk>", "user", "left", "right", "assistant", "wait", "a", "b", "done", "again"]
 TEMPLATE = (

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from agent_r1_trainer.experience import Experience
-from agent_r1_trainer.experience_maker import ExperienceMaker
+from agent_r1_trainer.learning.experience import Experience
+from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.scoring import attach_scoring
+from agent_r1_trainer.learning.update import Updater
+from agent_r1_trainer.learning.value_scale import ValueScales
 from agent_r1_trainer.scorer import Reference
-from agent_r1_trainer.scoring import attach_scoring
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
-from agent_r1_trainer.update import Updater
-from agent_r1_trainer.value_scale import ValueScales
 from tests.helpers.training import WORDS, make_model
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_r1_envs.webshop.generator import generate
+from agent_r1_envs.webshop.generator.generator import generate
 
 
 def product(asin: str = "B000000001", **changes: Any) -> dict[str, Any]:

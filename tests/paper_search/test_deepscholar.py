@@ -9,8 +9,8 @@ import pytest
 
 from agent_r1_envs.paper_search.backends import Expand, Limits, Search
 from agent_r1_envs.paper_search.env import PaperSearchEnv
-from agent_r1_envs.paper_search.identity import paper_key
-from agent_r1_trainer.bench.runner import BenchRun
+from agent_r1_envs.paper_search.papers.identity import paper_key
+from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
 from tests.data import real_data
 

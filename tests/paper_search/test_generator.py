@@ -6,10 +6,10 @@ import re
 import pytest
 
 from agent_r1_envs.paper_search.backends import Limits
-from agent_r1_envs.paper_search.data import PaperQuery
 from agent_r1_envs.paper_search.embedded import embedded_backend, embedded_literature, load_panel
 from agent_r1_envs.paper_search.generator import PANEL, SPLITS, build_literature
 from agent_r1_envs.paper_search.generator.literature import FIRST_REPORTS
+from agent_r1_envs.paper_search.papers.data import PaperQuery
 from agent_r1_envs.retrieval import words
 
 HASHES = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.paper_search.identity import (
+from agent_r1_envs.paper_search.papers.identity import (
     arxiv_month,
     date_digits,
     earliest,

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from agent_r1_envs.paper_search.data import Paper
-from agent_r1_envs.paper_search.identity import paper_key
 from agent_r1_envs.paper_search.metric import CUTS, overlap, pool_figures
+from agent_r1_envs.paper_search.papers.data import Paper
+from agent_r1_envs.paper_search.papers.identity import paper_key
 from agent_r1_envs.paper_search.pool import Entry, list_view, ranked, with_expanded, with_papers
 
 

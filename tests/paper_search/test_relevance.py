@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.env import PaperSearchEnv
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance import KnownAnswers, make_selector
 from agent_r1_envs.paper_search.relevance.classifier import ClassifierSelector
 from agent_r1_envs.paper_search.relevance.judge import JudgeSelector, read_verdict

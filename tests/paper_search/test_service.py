@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from agent_r1_envs.paper_search.service.app import make_app
-from agent_r1_trainer.serve import serve_papers
+from agent_r1_trainer.commands.serve import serve_papers
 from tests.helpers.paper_service import serving
 from tests.helpers.papers import RECORDS, small_backend
 

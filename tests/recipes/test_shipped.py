@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from agent_r1_trainer.algorithms import ALGORITHMS
 from agent_r1_trainer.cli import app
-from agent_r1_trainer.environments import EnvFactory
+from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.train.recipes import find_recipe, load_recipe, recipe_names, recipe_summary
 from agent_r1_trainer.train.settings import read_settings

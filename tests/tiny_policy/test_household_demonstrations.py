@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from agent_r1_envs.alfworld.vocabulary import OBJECTS
+from agent_r1_envs.alfworld.generator.vocabulary import OBJECTS
 from agent_r1_trainer.tiny_policy.cloning import encode_batch
 from agent_r1_trainer.tiny_policy.household.demonstrations import (
     FIDGETY,

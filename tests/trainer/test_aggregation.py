@@ -12,14 +12,14 @@ import torch
 from accelerate import Accelerator
 from gymnasium.wrappers import TimeLimit
 
-from agent_r1_trainer.environments import turn_limit
-from agent_r1_trainer.experience import Experience
-from agent_r1_trainer.experience_maker import ExperienceMaker
+from agent_r1_trainer.environments.factory import turn_limit
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.flows import SingleStepFlow
+from agent_r1_trainer.learning.experience import Experience
+from agent_r1_trainer.learning.maker import ExperienceMaker
 from agent_r1_trainer.losses import Aggregation, token_weights
-from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.steppo_trainer import StepPOTrainer
+from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 from tests.helpers.training import CueEnv, make_model, make_tokenizer, make_trainer
 from tests.helpers.updates import make_trajectories, policy_of

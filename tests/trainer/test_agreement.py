@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from agent_r1_trainer.agreement import measure_differences, refuse_disagreement
 from agent_r1_trainer.bench.local import play_local
-from agent_r1_trainer.probe import Probe
-from agent_r1_trainer.scoring import attach_scoring
+from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.learning.agreement import measure_differences, refuse_disagreement
+from agent_r1_trainer.learning.scoring import attach_scoring
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.architectures import ARCHITECTURES, make_architecture
 from tests.helpers.training import WORDS, CueEnv, make_tokenizer, make_trainer
@@ -213,7 +213,7 @@ def test_a_sampled_token_of_no_probability_is_a_disagreement_and_no_metric():
 
 def test_exam_evaluation_and_training_answer_from_one_generator(tmp_path):
     """The exam once made a generator of its own, which ignored all limits but one, and autocast."""
-    from agent_r1_trainer.demo.exam import Exam
+    from agent_r1_trainer.train.exam import Exam
     from agent_r1_trainer.train.settings import ExamSettings, TrainSettings
 
     limits = {"generation_batch_rows": 3, "generation_batch_tokens": 77, "generation_cache_tokens": 11}

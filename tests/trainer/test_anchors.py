@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Text
 
 from agent_r1_envs import AgentEnv, Outcome, Score, TaskSet
-from agent_r1_trainer.environments import EnvFactory
+from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.flows.anchors import record_observations, state_anchor
 from agent_r1_trainer.generation import SamplingParams

@@ -11,7 +11,7 @@ import torch
 from transformers import HfArgumentParser
 
 from agent_r1_trainer import StepPOConfig
-from agent_r1_trainer.warm_starting.settings import make_sft_config
+from agent_r1_trainer.sft.settings import make_sft_config
 
 DEFAULTS = {"use_cpu": True, "report_to": []}
 

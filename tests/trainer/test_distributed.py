@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.trajectory import StopReason
 from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 

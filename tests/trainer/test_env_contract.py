@@ -16,9 +16,9 @@ from gymnasium.wrappers import TimeLimit
 
 from agent_r1_trainer.bench.episode import play_episode
 from agent_r1_trainer.bench.records import Job
-from agent_r1_trainer.demos.play import demonstrate
-from agent_r1_trainer.env_contract import CheckedEnv, ContractError, close_quietly
-from agent_r1_trainer.environments import EnvFactory
+from agent_r1_trainer.demos.episode import demonstrate
+from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, close_quietly
+from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment, SingleStepFlow
 from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.metrics import episode_metrics, summarize

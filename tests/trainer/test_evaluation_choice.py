@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from tests.helpers.training import CueEnv, make_trainer
 
 KINDS = ("clean", "heat", "look")

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_r1_trainer.credit_assignment import explained_variance
-from agent_r1_trainer.experience import BatchFacts, add_fillers, plan_updates
+from agent_r1_trainer.learning.assignment import explained_variance
+from agent_r1_trainer.learning.experience import BatchFacts, add_fillers, plan_updates
 from agent_r1_trainer.losses import Aggregation
 from agent_r1_trainer.metrics import MetricStore, episode_metrics, summarize
 from agent_r1_trainer.packing import Layout, merge_units

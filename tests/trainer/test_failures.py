@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agent_r1_trainer.env_contract import ContractError
-from agent_r1_trainer.failures import TooManyFailuresError
+from agent_r1_trainer.environments.contract import ContractError
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.collect import check_trajectories
+from agent_r1_trainer.flows.failures import TooManyFailuresError
 from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.metrics import summarize
-from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.training import CueEnv, ScriptedGenerator, make_tokenizer, make_trainer, measured

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_trainer.allocation import allocate
+from agent_r1_trainer.curriculum.epochs import TaskCursor
+from agent_r1_trainer.environments.mixture import MixtureEntry, mixture_entries
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import SamplingParams
-from agent_r1_trainer.mixture import MixtureEntry, mixture_entries
-from agent_r1_trainer.task_cursor import TaskCursor
 from tests.helpers.training import CueEnv, ScriptedGenerator, StallEnv, make_tokenizer, make_trainer, measured, weights
 
 TOKENIZER = make_tokenizer()

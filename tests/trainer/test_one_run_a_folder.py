@@ -56,7 +56,7 @@ def test_a_run_that_fails_gives_the_folder_back(tmp_path):
 
 WORKER = """
 import sys
-from agent_r1_trainer.distributed import held_by_main, together
+from agent_r1_trainer.learning.distributed import held_by_main, together
 from agent_r1_trainer.files import LockError, run_lock
 from tests.helpers.training import make_trainer
 trainer = make_trainer(sys.argv[1], max_steps=4)

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.losses import Aggregation
-from agent_r1_trainer.mixture import MixtureEntry
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 from tests.helpers.training import CueEnv
 from tests.helpers.updates import flat, make_trajectories, one_update, policy_of, reference_of

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from agent_r1_trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
 from tests.helpers.training import CueEnv, make_trainer, measured, weights
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_a_checkpoint_that_was_not_finished_is_passed_over(tmp_path):
 def test_the_best_checkpoint_is_found_by_success_and_loads_without_the_trainer(tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agent_r1_trainer.context_settings import ContextSettings
+    from agent_r1_trainer.prompts.context_settings import ContextSettings
 
     kwargs = {**RUN, **EVALUATED, "eval_steps": 4, "load_best_model_at_end": True, "recipe": "native"}
     trainer = make_trainer(tmp_path, metric_for_best_model="eval_reward", **kwargs)

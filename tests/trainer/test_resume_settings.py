@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from tests.helpers.training import CueEnv, StallEnv, make_model, make_trainer, measured, weights
 
 RUN = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "env_kwargs": {"tasks": 8}, "num_generations": 2}
@@ -70,7 +70,10 @@ CHANGES = {
     "environment": ({"env": Other}, r"env: \"tests.helpers.training:CueEnv\" there, .*:Other\" now"),
     "turns": ({"max_turns": 3}, "max_turns: null there, 3 now"),
     "recipe": ({"recipe": "native"}, 'recipe: "default" there, "native" now'),
-    "curriculum": ({"task_sampler": "agent_r1_trainer.curriculum:MediumDifficulty"}, "task_sampler: null there"),
+    "curriculum": (
+        {"task_sampler": "agent_r1_trainer.curriculum:MediumDifficulty"},
+        "task_sampler: null there",
+    ),
     "epochs and parts": ({"num_ppo_epochs": 1, "num_minibatches": 4}, "num_minibatches: 2 there, 4 now"),
     "critic": ({"critic": "separate"}, 'critic: "value_head" there, "separate" now'),
     "longest reply": ({"max_completion_length": 3}, "max_completion_length: 2 there, 3 now"),

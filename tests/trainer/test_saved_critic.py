@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agent_r1_trainer import StepPOConfig
-from agent_r1_trainer.models import build_models
+from agent_r1_trainer.trainer.models import build_models
 from tests.helpers.training import CueEnv, make_model, make_trainer, weights
 
 CRITICS = {"value_head": "value_head.safetensors", "separate": "critic.safetensors"}

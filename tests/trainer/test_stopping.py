@@ -12,14 +12,14 @@ import trl
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import SamplingParams, TransformersGenerator
 from agent_r1_trainer.generation.stop_strings import StopStrings
-from agent_r1_trainer.models import stop_token_ids
 from agent_r1_trainer.prompts import PromptBuilder, reply_text
+from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.steppo_trainer import StepPOTrainer
+from agent_r1_trainer.trainer.models import stop_token_ids
+from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
 from tests.helpers.training import DEFAULTS, CueEnv, make_model, make_tokenizer, make_trainer
 
 CHATML = (

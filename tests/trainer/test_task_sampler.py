@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from agent_r1_trainer.curriculum import MediumDifficulty
-from agent_r1_trainer.mixture import MixtureEntry
-from agent_r1_trainer.task_sampler import GroupResult, TaskSampler, group_assignments, group_results
+from agent_r1_trainer.curriculum.medium_difficulty import MediumDifficulty
+from agent_r1_trainer.curriculum.sampler import GroupResult, TaskSampler, group_assignments, group_results
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.task_sampler_setup import load_factory, make_task_sampler
 from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
@@ -136,7 +136,7 @@ def test_samplers_that_are_none_are_refused(tmp_path):
     for name, message in (
         ("somewhere", "must be 'module:factory'"),
         ("agent_r1_trainer.nowhere:x", "cannot load"),
-        ("agent_r1_trainer.curriculum:Missing", "cannot load"),
+        ("agent_r1_trainer.curriculum.medium_difficulty:Missing", "cannot load"),
     ):
         with pytest.raises(ValueError, match=message):
             load_factory(name)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.spaces import Messages
-from agent_r1_trainer.environments import EnvFactory, panel_of
+from agent_r1_trainer.curriculum.choice import choose_tasks
+from agent_r1_trainer.curriculum.epochs import TaskCursor
+from agent_r1_trainer.curriculum.sampler import group_assignments, rollouts_per_epoch
+from agent_r1_trainer.environments.factory import EnvFactory, panel_of
 from agent_r1_trainer.flows import AgentEnvLoop
 from agent_r1_trainer.seeds import derive_seed
-from agent_r1_trainer.task_choice import choose_tasks
-from agent_r1_trainer.task_cursor import TaskCursor
-from agent_r1_trainer.task_sampler import group_assignments, rollouts_per_epoch
 from tests.helpers.text_envs import PARROT
 from tests.helpers.training import CueEnv, make_tokenizer
 

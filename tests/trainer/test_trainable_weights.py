@@ -6,11 +6,11 @@ import pytest
 import torch
 import yaml
 
-from agent_r1_trainer.models import check_trainable_weights
+from agent_r1_trainer.sft.run import warm_start
 from agent_r1_trainer.tiny_policy import CHECKPOINT, load_tiny_policy
 from agent_r1_trainer.train import train_command
 from agent_r1_trainer.train.settings import PRESETS
-from agent_r1_trainer.warm_starting.run import warm_start
+from agent_r1_trainer.trainer.models import check_trainable_weights
 from tests.helpers.training import make_model, make_tokenizer, make_trainer
 
 BFLOAT16 = {"dtype": "bfloat16"}

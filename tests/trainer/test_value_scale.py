@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agent_r1_trainer import StepPOConfig
+from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.flows import AgentFlowBase, FlowTimes
-from agent_r1_trainer.mixture import MixtureEntry
+from agent_r1_trainer.learning.scoring import ValueHead
 from agent_r1_trainer.packing import Layout, collate, merge_units
 from agent_r1_trainer.scorer import score
-from agent_r1_trainer.scoring import ValueHead
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.benchmarks import load_benchmark
 from tests.helpers.training import WORDS, CueEnv, StallEnv, make_model, make_tokenizer, make_trainer
@@ -79,7 +79,7 @@ def watched(folder: Path, factor: float, offset: float, **kwargs) -> list[dict[s
         return loss
 
     if trainer._models.critic is not None:  # its gradients are gone when the step has been taken
-        from agent_r1_trainer.critic import SeparateCritic
+        from agent_r1_trainer.learning.critic import SeparateCritic
 
         def keep(self):
             grads = {f"1.{name}": p.grad.double().clone() for name, p in self.model.named_parameters()}
@@ -366,7 +366,7 @@ def test_a_setting_that_has_no_meaning_any_more_is_said_to_have_none(value, tmp_
 
 
 def test_what_is_shown_of_an_episode_is_in_units_of_the_reward(tmp_path):
-    from agent_r1_trainer.completions import episode_rows
+    from agent_r1_trainer.trainer.completions import episode_rows
 
     trainer = make_trainer(tmp_path, env=shifted(100.0), max_steps=4, logging_steps=4)
     trainer.train()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from agent_r1_trainer.experience import BatchFacts, plan_updates
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import SamplingParams
+from agent_r1_trainer.learning.experience import BatchFacts, plan_updates
 from agent_r1_trainer.losses import LossConfig, policy_loss
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory

@@ -9,15 +9,15 @@ import pytest
 from agent_r1_wrappers import AppendHistory, ParseTags, ParseToolCalls, reply_for
 
 from agent_r1_trainer.bench.records import Job
-from agent_r1_trainer.context_settings import ContextSettings
+from agent_r1_trainer.commands.envs import environment_lines
 from agent_r1_trainer.demos import DemoError, demonstrate
-from agent_r1_trainer.environments import EnvFactory
+from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import Generation, SamplingParams
-from agent_r1_trainer.listing import environment_lines
 from agent_r1_trainer.packing import merge_units
+from agent_r1_trainer.prompts.context_settings import ContextSettings
+from agent_r1_trainer.sft.data import IGNORED, Limits, encode_demonstrations
 from agent_r1_trainer.trajectory import Trajectory
-from agent_r1_trainer.warm_starting.tokens import IGNORED, Limits, encode_demonstrations
 
 IDS = [env_id for env_id, _ in environment_lines()]
 END = "<|im_end|>"

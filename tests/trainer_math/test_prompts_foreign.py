@@ -17,7 +17,7 @@ from agent_r1_trainer.flows import AgentEnvLoop, Assignment, SingleStepFlow
 from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.metrics import episode_metrics, summarize
 from agent_r1_trainer.prompts import PromptBuilder, PromptError
-from agent_r1_trainer.warm_starting.tokens import encode_demonstrations
+from agent_r1_trainer.sft.data import encode_demonstrations
 
 TEMPLATES = {
     path.stem: path.read_text("utf-8") for path in (Path(trl.__file__).parent / "chat_templates").glob("*.jinja")

@@ -9,7 +9,7 @@ from agent_r1_wrappers import AppendHistory, ParseReAct, ParseTags, ParseToolCal
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from agent_r1_trainer.environments import EnvFactory
+from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment, SingleStepFlow
 from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.prompts import reply_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_trainer.task_choice import choose_tasks, representative_order
+from agent_r1_trainer.curriculum.choice import choose_tasks, representative_order
 
 TYPES = ("clean", "cool", "heat", "look", "pick", "two")
 # The 3,553 official training games, sorted by type as they lie in the folder.

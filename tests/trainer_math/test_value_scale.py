@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from agent_r1_trainer.credit import CreditBatch, get, whiten
-from agent_r1_trainer.scoring import ValueHead
-from agent_r1_trainer.value_scale import SCALE_ONLY, Units, ValueScales
+from agent_r1_trainer.learning.scoring import ValueHead
+from agent_r1_trainer.learning.value_scale import SCALE_ONLY, Units, ValueScales
 
 
 def restored(scales: ValueScales) -> ValueScales:

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 from agent_r1_trainer import warm_start
-from agent_r1_trainer.context_settings import ContextSettings
 from agent_r1_trainer.demos import DemoRun, DemoSettings, read_rows
+from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.tiny_policy import CHECKPOINT, load_tiny_policy
 from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import ENV_ID, ENV_KWARGS
 from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
@@ -127,7 +127,7 @@ def test_an_interrupted_call_goes_on_and_a_finished_one_is_not_repeated(
     assert len(log.losses) == 2
     assert all(torch.equal(tensor, weights(whole)[name]) for name, tensor in weights(path).items())
 
-    monkeypatch.setattr("agent_r1_trainer.warm_starting.run.encode_demonstrations", None)  # would be called
+    monkeypatch.setattr("agent_r1_trainer.sft.run.encode_demonstrations", None)  # would be called
     assert warm_start(str(CHECKPOINT), data, broken, **settings) == path
     for other in ({"learning_rate": 1e-3}, {"context": ContextSettings("native")}):
         with pytest.raises(
@@ -195,7 +195,7 @@ def test_mistakes_are_named_before_anything_is_written(data: Path, tmp_path: Pat
 
 
 def test_what_is_not_trained_on_is_said(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from agent_r1_trainer.warm_starting.tokens import Limits
+    from agent_r1_trainer.sft.data import Limits
 
     rows = [row for row in read_rows(data) if row["episode"] < 4]
     limits = Limits(completion=5)  # an answer of one word, and nothing longer

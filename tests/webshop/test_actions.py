@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.webshop.actions import admissible, clickable, parse_action
+from agent_r1_envs.webshop.pages.actions import admissible, clickable, parse_action
 
 PIECES = st.sampled_from(["search", "click", "[", "]", "[[", "]]", " ", "\n", "\r", "\u2028", "a", "B", "İ", "buy now"])
 

@@ -5,11 +5,11 @@ from collections import defaultdict
 
 import pytest
 
-from agent_r1_envs.webshop.catalogue import Catalogue
+from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
 from agent_r1_envs.webshop.fuzzy import matches, process
-from agent_r1_envs.webshop.generator import PANEL, generate
-from agent_r1_envs.webshop.generator_words import DEPARTMENTS
-from agent_r1_envs.webshop.loading import open_catalogue
+from agent_r1_envs.webshop.generator.generator import PANEL, generate
+from agent_r1_envs.webshop.generator.words import DEPARTMENTS
 from agent_r1_envs.webshop.reward import Judge
 from tests.data import real_data
 

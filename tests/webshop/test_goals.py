@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.tasks import TaskSet
-from agent_r1_envs.webshop import goal_tasks
-from agent_r1_envs.webshop.data import Goal
-from agent_r1_envs.webshop.goal_tasks import GoalTasks
-from agent_r1_envs.webshop.goals import (
+from agent_r1_envs.webshop import tasks as goal_tasks
+from agent_r1_envs.webshop.catalogue.data import Goal
+from agent_r1_envs.webshop.catalogue.goals import (
     KINDS,
     WeightedSampler,
     combination,
@@ -23,7 +22,8 @@ from agent_r1_envs.webshop.goals import (
     split_ranges,
     synthetic_weights,
 )
-from agent_r1_envs.webshop.loading import open_catalogue
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
+from agent_r1_envs.webshop.tasks import GoalTasks
 from tests.data import real_data
 from tests.helpers.webshop_files import product, write
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.webshop.loading import open_catalogue
-from agent_r1_envs.webshop.nouns import fallback_nouns, find_tagger
+from agent_r1_envs.webshop.catalogue.nouns import fallback_nouns, find_tagger
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
 from tests.data import real_data
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_r1_envs.webshop import pages
-from agent_r1_envs.webshop.data import Product
-from agent_r1_envs.webshop.elements import Element, targets
-from agent_r1_envs.webshop.html import page_html
-from agent_r1_envs.webshop.render import ansi, plain, rich
-from agent_r1_envs.webshop.session import Page, Session
+from agent_r1_envs.webshop.catalogue.data import Product
+from agent_r1_envs.webshop.pages import pages
+from agent_r1_envs.webshop.pages.elements import Element, targets
+from agent_r1_envs.webshop.pages.html import page_html
+from agent_r1_envs.webshop.pages.render import ansi, plain, rich
+from agent_r1_envs.webshop.pages.session import Page, Session
 from tests.helpers.webshop import Reader, Strict
 
 ODD = st.text(

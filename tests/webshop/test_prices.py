@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.webshop.prices import NO_CAP, cap_text, draw_cap, draw_prices, parse_pricing
+from agent_r1_envs.webshop.catalogue.prices import NO_CAP, cap_text, draw_cap, draw_prices, parse_pricing
 
 
 @pytest.mark.parametrize(

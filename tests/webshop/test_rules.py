@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_r1_envs.webshop.env import WebShopEnv
-from agent_r1_envs.webshop.rules import ORIGINAL, REVISED, Rules, make_rules
+from agent_r1_envs.webshop.pages.rules import ORIGINAL, REVISED, Rules, make_rules
 from tests.helpers.webshop import Reader, hostile, real1k
 
 PILLOW = "search[Acme Red Cotton Pillow Cover for Sofa]"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent_r1_envs.webshop.loading import open_catalogue
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
 from tests.helpers.webshop import folder, walk
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:3000/search_results/.*/(-?\d+)$")

@@ -8,9 +8,9 @@ import pytest
 
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.webshop.catalogue import Catalogue
-from agent_r1_envs.webshop.loading import open_catalogue
-from agent_r1_envs.webshop.store import MANIFEST, content_hash, open_store
+from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
+from agent_r1_envs.webshop.catalogue.store import MANIFEST, content_hash, open_store
 from tests.helpers.webshop_files import product, write, write_generated
 
 
@@ -104,7 +104,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
 
 def test_processes_that_start_together_build_one_store(data: str, tmp_path: Path) -> None:
     code = (
-        "import sys; from agent_r1_envs.webshop.loading import open_catalogue; "
+        "import sys; from agent_r1_envs.webshop.catalogue.opening import open_catalogue; "
         "print(len(open_catalogue(sys.argv[1], store=sys.argv[2], nouns='fallback')))"
     )
     command = [sys.executable, "-c", code, data, str(tmp_path / "store")]
@@ -117,7 +117,7 @@ def test_processes_that_start_together_build_one_store(data: str, tmp_path: Path
 
 def test_a_builder_that_was_killed_leaves_no_store_and_no_rubbish(data: str, tmp_path: Path) -> None:
     code = (
-        "import os, sys; import agent_r1_envs.webshop.loading as loading; "
+        "import os, sys; import agent_r1_envs.webshop.catalogue.opening as loading; "
         "loading.write_store = lambda *_: os.kill(os.getpid(), 9); "
         "loading.open_catalogue(sys.argv[1], store=sys.argv[2], nouns='fallback')"
     )
@@ -145,7 +145,7 @@ def test_a_store_that_is_there_is_opened_where_nothing_can_be_written(data: str,
 
 def test_a_full_disk_leaves_nothing(data: str, tmp_path: Path) -> None:
     code = (
-        "import resource, sys; from agent_r1_envs.webshop.loading import open_catalogue; "
+        "import resource, sys; from agent_r1_envs.webshop.catalogue.opening import open_catalogue; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2); "
         "open_catalogue(sys.argv[1], store=sys.argv[2], nouns='fallback')"
     )

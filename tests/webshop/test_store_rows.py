@@ -9,8 +9,8 @@ import pytest
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.webshop.catalogue import Catalogue
-from agent_r1_envs.webshop.loading import open_catalogue
+from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
+from agent_r1_envs.webshop.catalogue.opening import open_catalogue
 from tests.helpers.webshop_files import product, write
 
 DAMAGED: list[tuple[Any, str]] = [

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from agent_r1_wrappers.lenient_json import LenientJSONError, read_values, strip_fence
+from agent_r1_wrappers.formats.lenient_json import LenientJSONError, read_values, strip_fence
 from hypothesis import given
 from hypothesis import strategies as st
 

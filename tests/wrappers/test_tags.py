@@ -1,7 +1,7 @@
 import contextlib
 
 import pytest
-from agent_r1_wrappers.tags import TagError, Tagged, Tags
+from agent_r1_wrappers.formats.tags import TagError, Tagged, Tags
 from hypothesis import given
 from hypothesis import strategies as st
 

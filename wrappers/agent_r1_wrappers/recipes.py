@@ -28,13 +28,13 @@ from agent_r1_envs.tools import ToolEnv
 from agent_r1_wrappers.append_history import AppendHistory
 from agent_r1_wrappers.augment_context import AugmentContext
 from agent_r1_wrappers.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.formats.parse_react import ParseReAct
+from agent_r1_wrappers.formats.parse_tags import ParseTags
+from agent_r1_wrappers.formats.parse_tool_calls import ParseToolCalls
+from agent_r1_wrappers.formats.parse_tool_tags import ParseToolTags
 from agent_r1_wrappers.invalid_action_penalty import InvalidActionPenalty
-from agent_r1_wrappers.parse_react import ParseReAct
-from agent_r1_wrappers.parse_tags import ParseTags
-from agent_r1_wrappers.parse_tool_calls import ParseToolCalls
-from agent_r1_wrappers.parse_tool_tags import ParseToolTags
+from agent_r1_wrappers.rewards import SuccessReward
 from agent_r1_wrappers.rewrite_context import RewriteContext
-from agent_r1_wrappers.success_reward import SuccessReward
 from agent_r1_wrappers.wrap_observation import WrapObservation
 
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"

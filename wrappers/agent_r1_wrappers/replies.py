@@ -6,7 +6,7 @@ import gymnasium
 
 from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls
-from agent_r1_wrappers.action_format import ActionFormat
+from agent_r1_wrappers.formats.action_format import ActionFormat
 from agent_r1_wrappers.order import layers
 
 

@@ -5,13 +5,13 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_r1_wrappers.success_reward import ends_in_success
+from agent_r1_wrappers.rewards import ends_in_success
 
 
 class SuccessBonus(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds ``value`` to the reward of the step in which the episode ends in success.
 
-    See :class:`~agent_r1_wrappers.success_reward.SuccessReward` for when that is.
+    See :class:`~agent_r1_wrappers.rewards.SuccessReward` for when that is.
 
     Args:
         env: Any env that says ``info["success"]``.

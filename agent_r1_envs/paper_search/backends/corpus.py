@@ -12,8 +12,8 @@ import numpy.typing as npt
 from agent_r1_envs.files import expand
 from agent_r1_envs.paper_search.backends.citation_graph import CitationGraph, GraphBuilder
 from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup
-from agent_r1_envs.paper_search.data import Paper, PaperRecord
-from agent_r1_envs.paper_search.identity import earliest, last_allowed, paper_key
+from agent_r1_envs.paper_search.papers.data import Paper, PaperRecord
+from agent_r1_envs.paper_search.papers.identity import earliest, last_allowed, paper_key
 from agent_r1_envs.retrieval import OkapiRetriever, Passage
 
 

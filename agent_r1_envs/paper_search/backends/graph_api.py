@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from agent_r1_envs.paper_search.data import Paper
-from agent_r1_envs.paper_search.identity import arxiv_month, date_digits, is_arxiv, paper_key
+from agent_r1_envs.paper_search.papers.data import Paper
+from agent_r1_envs.paper_search.papers.identity import arxiv_month, date_digits, is_arxiv, paper_key
 
 FIELDS: Final = "title,abstract,year,authors,externalIds,publicationDate"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from agent_r1_envs.paper_search.data import Paper
+from agent_r1_envs.paper_search.papers.data import Paper
 
 
 @dataclass(frozen=True, slots=True)

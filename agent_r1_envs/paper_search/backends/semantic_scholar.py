@@ -14,8 +14,8 @@ from agent_r1_envs.paper_search.backends.loop_thread import LoopThread
 from agent_r1_envs.paper_search.backends.patient_client import Patience, PatientClient, ServiceError, Traffic
 from agent_r1_envs.paper_search.backends.protocol import Expand, Found, Limits, Lookup
 from agent_r1_envs.paper_search.backends.recordings import Mode, Recordings
-from agent_r1_envs.paper_search.data import Paper
-from agent_r1_envs.paper_search.identity import earliest, last_allowed, paper_key
+from agent_r1_envs.paper_search.papers.data import Paper
+from agent_r1_envs.paper_search.papers.identity import earliest, last_allowed, paper_key
 from agent_r1_envs.retry import RetryPolicy
 
 BASE_URL: Final = "https://api.semanticscholar.org/graph/v1"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance.prompts import QUESTION, check_prompt, fill_prompt
 from agent_r1_envs.paper_search.relevance.score_cache import ScoreCache
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.retrieval import words
 
 _SHORTEST_WORD: Final = 4  # shorter ones say little of a subject

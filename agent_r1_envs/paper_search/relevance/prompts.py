@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 
 PLACES: Final = ("{query}", "{title}", "{abstract}")
 

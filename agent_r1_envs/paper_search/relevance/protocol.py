@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 
 
 @runtime_checkable

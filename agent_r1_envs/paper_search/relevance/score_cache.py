@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_r1_envs.paper_search.data import Paper, PaperQuery
+from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 
 Key = tuple[str, str, str]
 

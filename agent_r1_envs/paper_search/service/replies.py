@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agent_r1_envs.paper_search.backends.corpus import Corpus
-from agent_r1_envs.paper_search.data import Paper
-from agent_r1_envs.paper_search.identity import date_digits, is_arxiv
+from agent_r1_envs.paper_search.papers.data import Paper
+from agent_r1_envs.paper_search.papers.identity import date_digits, is_arxiv
 
 LARGEST_SEARCH: Final = 100
 LARGEST_PAGE: Final = 1000

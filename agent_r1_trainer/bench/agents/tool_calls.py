@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_wrappers.hermes import CALL_CLOSE, CALL_OPEN, HermesError, read_calls, write_call
+from agent_r1_wrappers.formats.hermes import CALL_CLOSE, CALL_OPEN, HermesError, read_calls, write_call
 
 __all__ = ["Turn", "read_message", "with_calls"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent_r1_envs.alfworld.vocabulary import OBJECTS, RECEPTACLES
+from agent_r1_envs.alfworld.generator.vocabulary import OBJECTS, RECEPTACLES
 
 __all__ = ["environment_words"]
 

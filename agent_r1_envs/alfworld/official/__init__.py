@@ -1,0 +1,1 @@
+"""The official games: found in folders and archives, parsed, kept in a store."""

@@ -1,0 +1,1 @@
+"""Papers and queries: the data model, when two names mean one paper, rows of data sets."""

@@ -1,0 +1,1 @@
+"""WebShop: buy what was asked for in a web shop."""

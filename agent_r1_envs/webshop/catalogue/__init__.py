@@ -1,0 +1,1 @@
+"""The products and goals: read from files, built once, kept in a store, opened by every environment."""

@@ -1,0 +1,1 @@
+"""A synthetic catalogue, made by code from a fixed seed."""

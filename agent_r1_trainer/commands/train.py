@@ -1,0 +1,104 @@
+"""The command `agent-r1 train`, for people: errors in words, an exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import gymnasium
+from rich.console import Console
+
+from agent_r1_trainer.demos.file import DemoError
+from agent_r1_trainer.extras import explain_missing
+from agent_r1_trainer.files import LockError
+from agent_r1_trainer.flows.failures import TooManyFailuresError
+
+__all__ = ["train_command"]
+
+INTERRUPTED = 130
+
+
+def train_command(
+    *, config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None = None
+) -> int:
+    """Train from a file of settings, or from a preset.
+
+    Args:
+        config: The file, or the name of a shipped recipe.
+        preset: Name of a built-in file; either this or `config`.
+        seed: Instead of the file's.
+        out: Folder of the run, instead of the file's `output_dir`.
+        algorithm: Name of an algorithm, instead of the file's.
+
+    Returns:
+        The exit status: 0 when the run is complete, 2 for settings that do not work, 130 when it was interrupted.
+    """
+    say = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        return _train(config, preset, seed, out, algorithm)
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        OSError,
+        gymnasium.error.Error,
+        DemoError,
+        TooManyFailuresError,
+        LockError,
+    ) as error:
+        if isinstance(error, ModuleNotFoundError):
+            error = explain_missing(error, "training")
+        say.print(f"agent-r1 train: {error}", style="red", markup=False)
+        return 2
+
+
+def _train(
+    config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None
+) -> int:
+    from agent_r1_trainer.train.settings import read_settings
+
+    path = _file(config, preset)
+    settings = read_settings(path, algorithm)
+    training = dict(settings.training)
+    training["seed"] = training.get("seed", 0) if seed is None else seed
+    if out is not None:
+        training["output_dir"] = str(out)
+    name = "-".join(filter(None, (preset or path.stem, algorithm)))
+    if training.get("output_dir") is None:
+        training["output_dir"] = f"runs/{name}-{training['seed']}"
+
+    from transformers.utils import logging
+
+    from agent_r1_trainer.train.run import TrainRun
+
+    logging.disable_progress_bar()  # bars of loading and saving would cut through the one of training
+
+    console = Console(highlight=False)
+    run = TrainRun(dataclasses.replace(settings, training=training), console)
+    try:
+        if run.run():
+            return 0
+    except KeyboardInterrupt:
+        pass
+    finally:
+        run.close()
+    console.print(
+        f"Stopped. The same command goes on from the last checkpoint in {run.folder.path}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    return INTERRUPTED
+
+
+def _file(config: str | Path | None, preset: str | None) -> Path:
+    from agent_r1_trainer.train.recipes import find_recipe
+    from agent_r1_trainer.train.settings import PRESETS
+
+    if (config is None) == (preset is None):
+        raise ValueError("pass either --config FILE or --preset NAME")
+    if config is not None:
+        return find_recipe(config)
+    assert preset is not None
+    if preset not in PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[preset]

@@ -1,0 +1,1 @@
+"""Which environment is played, and what it must keep to."""

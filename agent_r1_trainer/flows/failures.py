@@ -1,0 +1,83 @@
+"""When failed episodes are the run's business: once is an accident, always is a fault to be mended."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from agent_r1_trainer.environments.contract import ContractError
+from agent_r1_trainer.metrics import EpisodeSummary
+
+__all__ = ["FailureWatch", "TooManyFailuresError", "commonest"]
+
+_LISTED = 5
+
+
+class TooManyFailuresError(RuntimeError):
+    """More episodes failed than a run may go on with; the message lists the commonest errors."""
+
+
+class FailureWatch:
+    """Decides, from the episodes of all processes and so alike in each, whether a run can go on.
+
+    An environment that breaks its contract the first time that it is played was never right: its author should hear of
+    it at once. Later the same thing costs its own episode. Whatever the reason, a batch that is mostly failures is no
+    sample of what the policy does any more, and most of its price was paid for nothing.
+
+    Args:
+        limit: Largest share of masked episodes; 1 goes on with none at all, unless it is the very first time.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._proven: set[str] = set()
+
+    def trust(self, envs: Iterable[str]) -> None:
+        """Take environments for proven: those of a run that is resumed were played before."""
+        self._proven.update(envs)
+
+    def check(self, episodes: Sequence[EpisodeSummary], what: str) -> None:
+        """Look at the episodes of a rollout or an evaluation.
+
+        Args:
+            episodes: Of all processes.
+            what: What they are called in errors, such as `"rollout 3"`.
+
+        Raises:
+            ContractError: An environment that was never played before broke its contract.
+            TooManyFailuresError: More than the limit are masked.
+        """
+        breaches = [episode for episode in episodes if episode.breach and episode.env not in self._proven]
+        if breaches:
+            raise ContractError(
+                f"{what} is the first to play here, and {len(breaches)} of its {len(episodes)} episodes broke the "
+                f"contract of environments (docs/environments.md):{commonest(breaches)}"
+            )
+        masked = [episode for episode in episodes if episode.masked]
+        share = len(masked) / max(len(episodes), 1)
+        if share > self._limit or (share == 1.0 and not self._proven):
+            raise TooManyFailuresError(
+                f"{len(masked)} of the {len(episodes)} episodes of {what} could not be used, more than "
+                f"max_masked_ratio={self._limit:g} allows:{commonest(masked)}"
+                if share > self._limit
+                else f"no episode of {what}, the first, could be used:{commonest(masked)}"
+            )
+        self._proven.update(episode.env for episode in episodes)
+
+
+def commonest(episodes: Sequence[EpisodeSummary]) -> str:
+    """The commonest errors with their counts, a line each; errors that differ in numbers only are one."""
+    counts: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for episode in episodes:
+        error = episode.error or f"stopped by {episode.stop.value}, with no reason given"
+        kind = (episode.env, re.sub(r"\d+", "0", error))
+        counts[kind] += 1
+        examples.setdefault(kind, error)
+    lines = [
+        f"\n  {count} x {f'{kind[0]}: ' if kind[0] else ''}{examples[kind]}"
+        for kind, count in counts.most_common(_LISTED)
+    ]
+    more = len(counts) - len(lines)
+    return "".join(lines) + (f"\n  and {more} other kinds of errors" if more else "")

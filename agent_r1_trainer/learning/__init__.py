@@ -1,0 +1,1 @@
+"""From trajectories to gradients: experience, scoring, credit assignment, update, critic."""

@@ -1,0 +1,1 @@
+"""StepPO on TRL's trainer: set-up, training, evaluation, checkpoints."""

@@ -1,0 +1,158 @@
+"""From a trainer's arguments to the flows that run its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from agent_r1_trainer.environments.factory import EnvFactory
+from agent_r1_trainer.environments.mixture import EnvironmentsArgument, MixtureEntry, mixture_entries
+from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase
+from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.trainer.models import Models, prompt_limit
+
+__all__ = ["FlowSetup", "make_loop", "set_up_flows", "trained_environments"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSetup:
+    """Where a run plays.
+
+    Attributes:
+        entries: The environments by name; a single one has the empty name. Empty with a flow and no environment.
+        flow: Of training.
+        eval_flow: Of evaluation, or None.
+    """
+
+    entries: Mapping[str, MixtureEntry]
+    flow: AgentFlowBase
+    eval_flow: AgentFlowBase | None
+
+    def weights(self) -> dict[str, float]:
+        """Weight of each environment that is trained on."""
+        return {name: self.entries[name].weight if name in self.entries else 1.0 for name in self.flow.panels}
+
+    def loss_divisors(self, args: StepPOConfig) -> dict[str, float]:
+        """What `token_sum` divides the sum over an episode's tokens by, for each environment that is trained on.
+
+        Raises:
+            ValueError: An environment has neither a limit of turns nor a divisor, or a divisor that would be ignored.
+        """
+        own = {name: entry.loss_divisor for name, entry in self.entries.items() if entry.loss_divisor is not None}
+        if args.loss_aggregation != "token_sum":
+            for name, ignored in own.items():
+                raise ValueError(
+                    f"the environment {name!r} has loss_divisor={ignored}, which has no meaning with loss_aggregation="
+                    f"{args.loss_aggregation!r}: leave it out, or set loss_aggregation='token_sum'"
+                )
+            return {}
+        divisors: dict[str, float] = {}
+        for name, limit in self.flow.turn_limits.items():
+            divisor: float | None = own.get(name, args.loss_divisor)
+            if divisor is None and limit is not None:
+                divisor = args.max_completion_length * limit
+            if divisor is None:
+                raise ValueError(
+                    "loss_aggregation='token_sum' (Dr. GRPO) divides by max_completion_length times the limit of "
+                    f"turns, and the environment{f' {name!r}' if name else ''} has no limit: set max_turns, or "
+                    "loss_divisor to the most tokens that the replies of an episode may have together"
+                )
+            divisors[name] = divisor
+        return divisors
+
+
+def trained_environments(env: EnvironmentsArgument | None, flow: AgentFlowBase | None) -> list[str]:
+    """Names of the environments that a run trains on; that of a single one is empty.
+
+    Args:
+        env: As the trainer got it.
+        flow: As the trainer got it.
+    """
+    if flow is not None:
+        return list(flow.panels)
+    if not isinstance(env, Mapping):
+        return [""]
+    return [name for name, entry in mixture_entries(env).items() if entry.weight > 0]
+
+
+def set_up_flows(
+    args: StepPOConfig,
+    models: Models,
+    env: EnvironmentsArgument | None,
+    eval_env: EnvironmentsArgument | None,
+    flow: AgentFlowBase | None,
+    eval_flow: AgentFlowBase | None,
+) -> FlowSetup:
+    """Make the flows that were not given, with the prompts that the settings ask for.
+
+    Args:
+        args: The settings.
+        models: Tokenizer and context of the policy.
+        env: As the trainer got it.
+        eval_env: As the trainer got it.
+        flow: As the trainer got it.
+        eval_flow: As the trainer got it.
+
+    Raises:
+        ValueError: There is no environment to train on, or an evaluation that is asked for has none.
+    """
+    eval_kwargs = None if args.eval_env_kwargs is None else options(args.eval_env_kwargs)
+    entries: dict[str, MixtureEntry] = {}
+    if env is None and eval_env is None and eval_kwargs is not None:
+        raise ValueError("eval_env_kwargs needs an environment to evaluate on: pass env or eval_env")
+    if env is not None:
+        entries = mixture_entries(env, options(args.env_kwargs), None if eval_env is not None else eval_kwargs)
+    elif flow is None:
+        raise ValueError("env is needed: an id, an EnvSpec or a function that builds an environment")
+    if flow is None:
+        training = {name: entry for name, entry in entries.items() if entry.weight > 0}
+        flow = make_loop(args, models.policy, models.tokenizer, training)
+    if eval_flow is None:
+        held_out = entries if eval_env is None else mixture_entries(eval_env, eval_kwargs)
+        evaluation = {
+            name: entry if entry.eval_kwargs is None else replace(entry, kwargs=entry.eval_kwargs)
+            for name, entry in held_out.items()
+            if entry.eval_kwargs is not None or eval_env is not None
+        }
+        eval_flow = make_loop(args, models.policy, models.tokenizer, evaluation) if evaluation else None
+    if eval_flow is None and args.eval_strategy != "no":
+        raise ValueError(
+            f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set "
+            "eval_env_kwargs (for example {'split': 'validation'}); in a mixture, eval_kwargs of an entry"
+        )
+    return FlowSetup(entries, flow, eval_flow)
+
+
+def make_loop(
+    args: StepPOConfig, policy: nn.Module, tokenizer: Any, entries: Mapping[str, MixtureEntry]
+) -> AgentEnvLoop:
+    """Make the loop over some environments, with the prompts that the settings ask for.
+
+    Args:
+        args: The settings.
+        policy: Its context limits the prompts.
+        tokenizer: Of the policy.
+        entries: The environments by name.
+    """
+    factories = {
+        name: EnvFactory(
+            entry.env,
+            entry.kwargs,
+            recipe=args.recipe if entry.recipe is None else entry.recipe,
+            max_turns=args.max_turns if entry.max_turns is None else entry.max_turns,
+        )
+        for name, entry in entries.items()
+    }
+    return AgentEnvLoop(
+        factories,
+        tokenizer,
+        max_prompt_length=prompt_limit(policy, args),
+        concurrency=args.rollout_concurrency,
+        history_thinking=args.history_thinking,
+        chat_template_kwargs=options(args.chat_template_kwargs),
+        step_anchor=args.anchors,
+    )

@@ -1,0 +1,361 @@
+"""Step-level policy optimisation on TRL's trainer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
+from transformers.trainer_utils import TrainOutput
+
+from agent_r1_trainer._compat import recompute_activations
+from agent_r1_trainer.boundary import BoundaryCallback
+from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
+from agent_r1_trainer.environments.mixture import EnvironmentsArgument
+from agent_r1_trainer.files import run_lock
+from agent_r1_trainer.flows import AgentFlowBase
+from agent_r1_trainer.flows.collect import collect
+from agent_r1_trainer.flows.failures import FailureWatch, commonest
+from agent_r1_trainer.generation import SamplingParams
+from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
+from agent_r1_trainer.learning.distributed import gather_items, held_by_main
+from agent_r1_trainer.learning.experience import Experience
+from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.update import Updater
+from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
+from agent_r1_trainer.reporting import ReportingTrainer
+from agent_r1_trainer.scorer import Reference
+from agent_r1_trainer.step_numbers import StepNumbers, only
+from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.task_sampler_setup import make_task_sampler
+from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.trainer.evaluation import Evaluator
+from agent_r1_trainer.trainer.models import build_models, stop_token_ids
+from agent_r1_trainer.trainer.setup import set_up_flows, trained_environments
+
+__all__ = ["StepPOTrainer"]
+
+
+class StepPOTrainer(ReportingTrainer):
+    """Trains a language-model agent with step-level PPO (StepPO, published as CAPO, arXiv 2604.18401).
+
+    A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read
+    at the last prompt token. Step GAE gives every turn its advantage; a fixed number of clipped updates follows.
+
+    Example:
+        trainer = StepPOTrainer(
+            model="Qwen/Qwen3-1.7B",
+            args=StepPOConfig("runs/hotpotqa", gamma=0.99, max_steps=400, eval_env_kwargs={"split": "validation"}),
+            env="AgentR1/HotpotQA-v0",
+        )
+        trainer.train()
+
+    Args:
+        model: Name or path, or a causal language model, possibly with PEFT adapters.
+        args: The settings.
+        env: A registered id, an `EnvSpec`, or a function that returns a new environment at every call; or a mapping of
+            names to these or to `MixtureEntry`, which makes a mixture.
+        eval_env: The same for evaluation. None uses `env` with `args.eval_env_kwargs` if those are given, of a mixture
+            the entries with `eval_kwargs`; else there is no evaluation.
+        processing_class: Tokenizer; None loads the model's.
+        flow: Runs the episodes instead of `AgentEnvLoop` over `env`.
+        eval_flow: The same for evaluation.
+        task_sampler: Chooses the tasks of every rollout, instead of `args.task_sampler`; see `TaskSampler`.
+        callbacks: Callbacks of transformers.
+        optimizers: Optimizer and schedule of the policy (and its value head); None makes them from `args`.
+        peft_config: Adapters to train instead of the weights.
+
+    Raises:
+        ValueError: A setting that cannot work, with what to do instead.
+    """
+
+    _tag_names = ["trl", "steppo", "capo", "agent-r1"]
+    _name = "StepPO (published as CAPO)"
+    _paper = {
+        "title": "CAPO: Critic-Guided Action-Aligned Policy Optimization for Advancing LLM Agent Capabilities",
+        "id": "2604.18401",
+    }
+    loss_is_scaled_for_ga = True
+
+    args: StepPOConfig
+
+    def __init__(
+        self,
+        model: str | nn.Module,
+        args: StepPOConfig | None = None,
+        env: EnvironmentsArgument | None = None,
+        eval_env: EnvironmentsArgument | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        *,
+        flow: AgentFlowBase | None = None,
+        eval_flow: AgentFlowBase | None = None,
+        task_sampler: TaskSampler | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None] = (None, None),
+        peft_config: Any | None = None,
+    ) -> None:
+        args = StepPOConfig("steppo") if args is None else args
+        models = build_models(model, args, processing_class, peft_config, trained_environments(env, flow))
+        setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
+        self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
+        self.panels = self.flow.panels
+        self._loss_divisors = setup.loss_divisors(args)
+        self.task_sampler = make_task_sampler(args, self.panels, setup.weights(), task_sampler)
+        epoch = rollouts_per_epoch(self.panels, args.groups_per_rollout)
+        if epoch is None and args.max_steps <= 0:
+            raise ValueError("an environment has no panel of tasks, so there are no epochs to count: set max_steps")
+        super().__init__(
+            model=models.policy,
+            args=args,
+            data_collator=only,
+            train_dataset=StepNumbers((epoch or 1) * args.updates_per_rollout),
+            eval_dataset=None if self.eval_flow is None else StepNumbers(1),
+            processing_class=models.tokenizer,
+            callbacks=callbacks,
+            optimizers=optimizers,
+        )
+        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            raise ValueError("DeepSpeed and FSDP are not supported yet: use accelerate with plain data parallelism")
+        if args.n_gpu > 1:
+            raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
+        self.run_lock = run_lock(args.output_dir)
+        probe = Probe(models.policy, models.tokenizer)
+        self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens > 0)
+        probe.check_scoring(temperature=args.temperature, merge=models.merge)
+        self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
+        self.add_callback(self._boundary)
+        self.sampling = SamplingParams(
+            max_new_tokens=args.max_completion_length,
+            stop_token_ids=stop_token_ids(
+                models.policy,
+                models.tokenizer,
+                more=args.stop_token_ids or (),
+                chat_template_kwargs=options(args.chat_template_kwargs),
+            ),
+            temperature=args.temperature,
+            top_p=args.top_p,
+            top_k=args.top_k,
+            stop_strings=tuple(args.stop_strings or ()),
+        )
+        for each in (self.flow, self.eval_flow):
+            if each is not None:
+                each.check(self.sampling)
+        self.critic: SeparateCritic | None = None
+        self._models = models
+        self._watch, self._eval_watch = (FailureWatch(args.max_masked_ratio) for _ in range(2))
+        self._maker: ExperienceMaker | None = None
+        self._updater: Updater | None = None
+        self._experience: Experience | None = None
+        self._store = MetricStore()
+        self._completions_of = -1  # the rollout whose episodes were shown last
+        self._grad_norm = 0.0
+        self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
+        self._evaluator = (
+            None
+            if self.eval_flow is None
+            else Evaluator(
+                self.eval_flow,
+                self.accelerator,
+                episodes=args.eval_episodes,
+                seed=args.seed,
+                samples=args.eval_num_generations,
+                watch=self._eval_watch,
+                vocabulary=self._vocabulary,
+            )
+        )
+
+    # Set-up
+
+    def get_train_dataloader(self) -> DataLoader:
+        """One item a step, the same on every rank; nothing is sharded, since the items only count."""
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=only)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Make the optimizer of the policy, with the value head in a group of its own learning rate."""
+        head = self.value_head
+        if head is None:
+            return super().create_optimizer(model)
+        if self.optimizer is not None:
+            self._check_optimizer(self.optimizer, head)
+            return super().create_optimizer(model)
+        head.requires_grad_(False)
+        optimizer = super().create_optimizer(model)
+        head.requires_grad_(True)
+        optimizer.add_param_group({"params": list(head.parameters()), "lr": self.args.critic_lr, "weight_decay": 0.0})
+        return optimizer
+
+    @staticmethod
+    def _check_optimizer(optimizer: torch.optim.Optimizer, head: nn.Module) -> None:
+        known = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not all(id(parameter) in known for parameter in head.parameters()):
+            raise ValueError(
+                "the optimizer given does not hold the value head, which would stay at 0. Leave it out, or set "
+                "critic='separate', or put trainer.value_head.parameters() into it before train()"
+            )
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """Make the schedule, and what else needs the wrapped models: the separate critic and the collaborators."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if num_training_steps % self.args.updates_per_rollout:
+            raise ValueError(
+                f"the run would end after {num_training_steps} steps, inside a rollout of "
+                f"{self.args.updates_per_rollout} updates: choose num_train_epochs or max_steps accordingly"
+            )
+        if self._models.critic is not None and self.critic is None:
+            self.critic = self._make_critic(self._models.critic, num_training_steps)
+        policy = self.accelerator.unwrap_model(self.model_wrapped)
+        self._updater = Updater(self.args, self.accelerator, policy, self.critic)
+        self._maker = ExperienceMaker(
+            self.args,
+            self.accelerator,
+            policy,
+            critic=self.critic,
+            reference=self._reference(),
+            scales=self._models.scales,
+            pad_id=self.processing_class.pad_token_id,
+            merge=self._models.merge,
+            envs=self.entries,
+            loss_divisors=self._loss_divisors,
+        )
+        return scheduler
+
+    def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
+        model.to(self.accelerator.device).train()  # recomputes activations in training mode only; has no dropout
+        if self.args.activation_checkpointing:
+            recompute_activations(model.trunk)
+        cls, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = cls(parameters, **{**kwargs, "lr": self.args.critic_lr, "weight_decay": self.args.weight_decay})
+        scheduler = get_scheduler(
+            self.args.lr_scheduler_type,
+            optimizer=optimizer,
+            num_warmup_steps=self.args.get_warmup_steps(num_training_steps),
+            num_training_steps=num_training_steps,
+            scheduler_specific_kwargs=self.args.lr_scheduler_kwargs,
+        )
+        return SeparateCritic(model, self.accelerator, optimizer, scheduler)
+
+    def _reference(self) -> Reference | None:
+        reference = self._models.reference
+        if reference is not None and reference.copy is not None:
+            reference.copy.to(self.accelerator.device)
+        return reference
+
+    # Training
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
+        """Train; see `transformers.Trainer.train`. However it ends, the environments are closed.
+
+        Args:
+            resume_from_checkpoint: A checkpoint's path, or True for the newest whole one in `output_dir`. The run
+                continues as if it had not stopped. New learning rates and schedules, another length, and settings of
+                logging, saving, evaluation, memory and speed are applied and said in the log.
+            **kwargs: As for `transformers.Trainer.train`.
+
+        Raises:
+            ValueError: There is no checkpoint, or it was written with settings that make another run of it.
+            LockError: Another run is in `output_dir`.
+        """
+        self._training = True
+        try:
+            with held_by_main(self.accelerator, self.run_lock):
+                return self._train(resume_from_checkpoint, **kwargs)
+        finally:
+            self._boundary.release()
+            self._training = False
+            self.close_environments()
+
+    def _train(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> TrainOutput:
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_whole_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(f"there is no whole checkpoint in {self.args.output_dir}")
+        if resume_from_checkpoint:
+            self._check_checkpoint(str(resume_from_checkpoint))
+            self._watch.trust(self.panels)
+            if self.eval_flow is not None:
+                self._eval_watch.trust(self.eval_flow.panels)
+            if self._is_done(str(resume_from_checkpoint)):
+                return self._take_over(str(resume_from_checkpoint))
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, int], num_items_in_batch: Any | None = None
+    ) -> torch.Tensor:
+        """Run one optimizer step's forward and backward passes, after a rollout where one is due."""
+        assert self._updater is not None
+        step = self.state.global_step
+        index = step % self.args.updates_per_rollout
+        if index == 0 or self._experience is None:
+            self._experience = self._collect(step // self.args.updates_per_rollout)
+        model.train()
+        started = time.perf_counter()
+        result = self._updater.run(model, self._experience, index, warmup=step < self.args.critic_warmup_steps)
+        if self.critic is not None:
+            self.critic.step()
+        self._totals["loss"] += result.loss
+        self._totals["steps"] += 1
+        self._grad_norm = result.grad_norm
+        self._store.add({**result.metrics, "loss": result.loss, "time/update": time.perf_counter() - started})
+        self._store.add({"skipped_updates": float(self._updater.skipped)})
+        return torch.tensor(result.loss, device=self.accelerator.device)
+
+    def _clip_grad_norm(self, model: nn.Module) -> float:
+        """Gradients were clipped, policy and critic apart, when `training_step` decided about the update."""
+        return self._grad_norm
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> float:
+        return self._grad_norm
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Not counted: the items of the dataloader hold no tokens."""
+        return 0
+
+    def _collect(self, rollout: int) -> Experience:
+        """Run a rollout and make it into experience."""
+        assert self._maker is not None
+        tasks = self.task_sampler.assignments(rollout)
+        assignments = group_assignments(
+            tasks,
+            rollout=rollout,
+            panels=self.panels,
+            groups=self.args.groups_per_rollout,
+            samples=self.args.num_generations,
+            seed=self.args.seed,
+        )
+        started = time.perf_counter()
+        with self.generator() as generator:
+            trajectories = collect(
+                self.flow,
+                self.accelerator,
+                assignments,
+                generator,
+                self.sampling,
+                policy_version=self.state.global_step,
+                vocabulary=self._vocabulary,
+            )
+        collected = time.perf_counter()
+        episodes = gather_items(self.accelerator, [summarize(trajectory) for trajectory in trajectories])
+        self._watch.check(episodes, f"rollout {rollout}")
+        self.task_sampler.observe(rollout, group_results(tasks, episodes))
+        metrics = mixture_metrics(episodes)
+        experience, more = self._maker.make(rollout, trajectories)
+        metrics.update(more)
+        if all(episode.masked for episode in episodes):
+            experience.failure = commonest(episodes)
+        self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
+        metrics["num_tokens"] = self._totals["tokens"]
+        metrics["policy_version"] = float(self.state.global_step)
+        metrics["time/rollout"] = collected - started
+        metrics["time/generation"] = self.flow.times.generation
+        metrics["time/environment"] = self.flow.times.environment
+        metrics["time/experience"] = time.perf_counter() - collected
+        self._store.add(metrics)
+        return experience

@@ -1,0 +1,1 @@
+"""Action formats: how a command is written in a model's reply."""
