@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_r1_trainer.bench.intervals import share_estimate
+from agent_r1_trainer.bench.report import share_estimate
 
 NAMES = {"steppo": "StepPO", "grpo": "GRPO", "rloo": "RLOO", "token_ppo": "token PPO"}
 BEGIN, END = "<!-- begin: benchmarks/learning.py -->", "<!-- end: benchmarks/learning.py -->"

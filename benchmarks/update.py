@@ -31,10 +31,9 @@ from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen3Config, 
 
 from agent_r1_trainer import StepPOConfig, StepPOTrainer
 from agent_r1_trainer.flows import AgentFlowBase, Assignment, FlowTimes
-from agent_r1_trainer.learning.scoring import attach_scoring
+from agent_r1_trainer.learning.scoring import attach_scoring, score
 from agent_r1_trainer.losses import LossConfig, critic_loss, policy_loss
 from agent_r1_trainer.packing import Layout, MicroBatch, Unit, collate, merge_units, micro_batches
-from agent_r1_trainer.scorer import score
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 TURNS = 20

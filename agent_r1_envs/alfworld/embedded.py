@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agent_r1_envs.alfworld.game.model import TASK_TYPES
 from agent_r1_envs.alfworld.generator.generator import DIFFICULTIES, PANEL, difficulty_of
-from agent_r1_envs.alfworld.official.records import canonical
+from agent_r1_envs.alfworld.official.store import canonical
 from agent_r1_envs.alfworld.tasks import GeneratedTask, HouseholdTask
 from agent_r1_envs.tasks import TaskSet
 

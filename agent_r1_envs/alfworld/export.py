@@ -8,11 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.dialects import recognise
-from agent_r1_envs.alfworld.game.model import Game
+from agent_r1_envs.alfworld.game.model import Game, members
 from agent_r1_envs.alfworld.generator.vocabulary import OBJECTS, RECEPTACLES, base_of
-from agent_r1_envs.alfworld.official.names import kind_of
+from agent_r1_envs.alfworld.official.parsing import kind_of
 from agent_r1_envs.alfworld.tasks import HouseholdTask
 from agent_r1_envs.files import expand
 from agent_r1_envs.tasks import TaskSet

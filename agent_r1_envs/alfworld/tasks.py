@@ -13,8 +13,7 @@ from agent_r1_envs.alfworld.game.model import TASK_TYPES
 from agent_r1_envs.alfworld.generator.generator import Difficulty, generate_game
 from agent_r1_envs.alfworld.official.finding import split_folder
 from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
-from agent_r1_envs.alfworld.official.records import Record
-from agent_r1_envs.alfworld.official.store import Row, Store
+from agent_r1_envs.alfworld.official.store import Record, Row, Store
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.tasks import TaskSet
 

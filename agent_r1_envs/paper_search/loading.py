@@ -121,7 +121,7 @@ def load_corpus(path: str | Path) -> Corpus:
     Raises:
         DataError: It is missing or damaged, or holds no word.
     """
-    from agent_r1_envs.paper_search.backends.corpus_store import is_corpus_folder
+    from agent_r1_envs.paper_search.backends.corpus import is_corpus_folder
 
     place = resolve(path)
     if place.is_dir():

@@ -14,7 +14,7 @@ from agent_r1_envs.sampling import Order, task_position
 from agent_r1_envs.text import cut
 from agent_r1_envs.webshop.catalogue.data import Goal
 from agent_r1_envs.webshop.catalogue.opening import DEFAULT_SEED, open_catalogue
-from agent_r1_envs.webshop.expert import Plan, make_plan, next_action
+from agent_r1_envs.webshop.expert import Plan, Purchase, make_plan, next_action
 from agent_r1_envs.webshop.pages import pages
 from agent_r1_envs.webshop.pages.elements import Element, Kind
 from agent_r1_envs.webshop.pages.html import page_html
@@ -22,10 +22,9 @@ from agent_r1_envs.webshop.pages.render import SEPARATOR, ansi, plain, rich
 from agent_r1_envs.webshop.pages.rules import ORIGINAL, REVISED, RulesSpec, make_rules
 from agent_r1_envs.webshop.pages.session import Page, Session
 from agent_r1_envs.webshop.pages.views import View
-from agent_r1_envs.webshop.panels import Sampling, load_judge, load_panel, load_shop
-from agent_r1_envs.webshop.purchase import Purchase
 from agent_r1_envs.webshop.reward import RewardKind
 from agent_r1_envs.webshop.shop import Refused
+from agent_r1_envs.webshop.tasks import Sampling, load_judge, load_panel, load_shop
 
 __all__ = ["Observation", "WebShopEnv"]
 

@@ -10,12 +10,12 @@ import gymnasium
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agent_r1_trainer.bench.fingerprint import loading_errors
-from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.bench.episode import EpisodeRecord, Job
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import TransformersGenerator
 from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.trainer.models import stop_token_ids
 from agent_r1_trainer.trajectory import Trajectory

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from agent_r1_trainer.bench.records import EpisodeRecord
+from agent_r1_trainer.bench.episode import EpisodeRecord
 from agent_r1_trainer.files import FileLock
 
 __all__ = ["EpisodeLog", "LogError", "read_log"]

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from agent_r1_envs.secrecy import public_address
 from agent_r1_trainer.bench.sampling import complete_sampling
-from agent_r1_trainer.env_ids import find_spec
+from agent_r1_trainer.environments.factory import find_spec
 
 __all__ = ["AgentSpec", "BenchSettings", "env_arguments", "parse_agent"]
 

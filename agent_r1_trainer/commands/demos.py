@@ -7,14 +7,13 @@ from typing import Any
 
 import gymnasium
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agent_r1_trainer.bench.settings import env_arguments
 from agent_r1_trainer.commands.options import json_object
 from agent_r1_trainer.demos.file import DemoError
-from agent_r1_trainer.demos.run import DemoCounts, DemoRun, DemoSettings
+from agent_r1_trainer.demos.run import DemoRun, DemoSettings, describe, run_with_bar
 
-__all__ = ["demos_command", "run_with_bar"]
+__all__ = ["demos_command"]
 
 INTERRUPTED = 130
 
@@ -52,17 +51,3 @@ def demos_command(
         return INTERRUPTED
     console.print(f"{describe(counts)}: {out}", markup=False)
     return 0 if counts.kept else 1
-
-
-def run_with_bar(run: DemoRun, console: Console) -> DemoCounts:
-    """Run with a bar on a terminal, silently elsewhere."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("demonstrations", total=run.episodes)
-        return run.run(lambda done: progress.update(bar, completed=done))
-
-
-def describe(counts: DemoCounts) -> str:
-    """Say what a file holds, in one line."""
-    kept = "" if counts.kept == counts.episodes else f", {counts.kept} kept"
-    return f"{counts.episodes} episodes{kept}, {counts.solved} solved, {counts.turns} turns"

@@ -5,8 +5,7 @@ function ``(batch, *, gamma, lam, ...) -> Credit`` and decorate it with ``@regis
 example is at `EstimatorRegistry.register`.
 """
 
-from agent_r1_trainer.credit.anchors import anchor_numbers
-from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.batch import Credit, CreditBatch, anchor_numbers
 from agent_r1_trainer.credit.bootstrap import Bootstrap, bootstraps, final_values, value_queries
 from agent_r1_trainer.credit.gigpo import gigpo
 from agent_r1_trainer.credit.groups import GroupStatistics, group_statistics

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats
+from agent_r1_trainer.credit.batch import Floats
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["Bootstrap", "bootstraps", "final_values", "value_queries"]

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats, Integers
-from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.batch import Credit, CreditBatch, Floats, Integers
 from agent_r1_trainer.credit.groups import group_statistics
 from agent_r1_trainer.credit.recursion import discounted_sums
 from agent_r1_trainer.credit.registry import register

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats, Integers
+from agent_r1_trainer.credit.batch import Floats, Integers
 
 __all__ = ["GroupStatistics", "group_statistics"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats, Integers
+from agent_r1_trainer.credit.batch import Floats, Integers
 
 __all__ = ["discounted_sums", "gae"]
 

@@ -1,7 +1,6 @@
 """Generalised advantage estimation over the steps of an agent (StepPO, published as CAPO, 2604.18401)."""
 
-from agent_r1_trainer.credit.arrays import Floats
-from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.batch import Credit, CreditBatch, Floats
 from agent_r1_trainer.credit.recursion import gae
 from agent_r1_trainer.credit.registry import register
 from agent_r1_trainer.credit.whitening import whiten

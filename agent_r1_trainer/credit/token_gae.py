@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats
-from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.credit.batch import Credit, CreditBatch, Floats
 from agent_r1_trainer.credit.recursion import gae
 from agent_r1_trainer.credit.registry import register
 from agent_r1_trainer.credit.whitening import whiten

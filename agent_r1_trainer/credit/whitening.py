@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent_r1_trainer.credit.arrays import Floats
+from agent_r1_trainer.credit.batch import Floats
 
 __all__ = ["NOISE_FLOOR", "whiten"]
 

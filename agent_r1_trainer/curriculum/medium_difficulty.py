@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from agent_r1_trainer.allocation import allocate
+from agent_r1_trainer.curriculum.epochs import allocate
 from agent_r1_trainer.curriculum.sampler import GroupResult
 
 __all__ = ["MediumDifficulty"]

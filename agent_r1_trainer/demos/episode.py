@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 from agent_r1_wrappers import reply_for
 
-from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.bench.episode import Job
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.environments.contract import CheckedEnv, verdict
 from agent_r1_trainer.prompts.builder import continues

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.bench.episode import Job
 from agent_r1_trainer.curriculum.choice import representative_order
 from agent_r1_trainer.demos.episode import Demonstration, demonstrate
 from agent_r1_trainer.demos.file import DemoError, DemoFile, Found
 from agent_r1_trainer.environments.factory import EnvArgument, EnvFactory, Recipe, panel_of
 from agent_r1_trainer.seeds import derive_seed
 
-__all__ = ["DemoCounts", "DemoRun", "DemoSettings"]
+__all__ = ["DemoCounts", "DemoRun", "DemoSettings", "describe", "run_with_bar"]
 
 
 @dataclass(frozen=True)
@@ -176,3 +178,17 @@ class DemoRun:
                 "this split? --only-successful leaves such tasks out"
             )
         return demonstration
+
+
+def run_with_bar(run: DemoRun, console: Console) -> DemoCounts:
+    """Run with a bar on a terminal, silently elsewhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("demonstrations", total=run.episodes)
+        return run.run(lambda done: progress.update(bar, completed=done))
+
+
+def describe(counts: DemoCounts) -> str:
+    """Say what a file holds, in one line."""
+    kept = "" if counts.kept == counts.episodes else f", {counts.kept} kept"
+    return f"{counts.episodes} episodes{kept}, {counts.solved} solved, {counts.turns} turns"

@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-from agent_r1_wrappers.replies import sample_replies
+from agent_r1_wrappers.formats.action_format import sample_replies
 
 from agent_r1_trainer.environments.contract import CheckedEnv, close_quietly
 from agent_r1_trainer.environments.factory import Panel, UnbuiltEnv, panel_of, turn_limit
-from agent_r1_trainer.flows.anchors import AnchorKind
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
-from agent_r1_trainer.flows.episode import Episode
+from agent_r1_trainer.flows.episode import AnchorKind, Episode
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.prompts import ChatRenderer, HistoryThinking, check_replies
 from agent_r1_trainer.trajectory import StopReason, Trajectory

@@ -20,8 +20,8 @@ from agent_r1_trainer._compat import base_causal_lm, class_forward, find_trunk
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.transformers_generator import evaluation_mode, rows_stay_valid
 from agent_r1_trainer.learning.agreement import LIMIT, computes_exactly
+from agent_r1_trainer.learning.scoring import score
 from agent_r1_trainer.packing import Layout, collate, merge_units
-from agent_r1_trainer.scorer import score
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["Probe"]

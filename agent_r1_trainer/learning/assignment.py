@@ -13,7 +13,7 @@ from agent_r1_trainer.credit.batch import Floats, Integers
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.learning.experience import BatchFacts
 from agent_r1_trainer.learning.value_scale import Units, ValueScales
-from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.steppo_config import options
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig

@@ -6,7 +6,8 @@ import copy
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from agent_r1_trainer.credit import Level
 from agent_r1_trainer.learning.scoring import ValueHead, read_values
 from agent_r1_trainer.learning.value_scale import SCALE_ONLY, Units, ValueScales
 from agent_r1_trainer.packing import MicroBatch
-from agent_r1_trainer.trainer.resuming import keeping_settings
 
 __all__ = [
     "CRITIC_WEIGHTS",
@@ -30,6 +30,7 @@ __all__ = [
     "SeparateCritic",
     "fit_rows",
     "load_critic",
+    "keeping_settings",
     "load_saved_critic",
     "save_critic",
 ]
@@ -39,6 +40,7 @@ CRITIC_WEIGHTS = "critic.safetensors"
 VALUE_HEAD_WEIGHTS = "value_head.safetensors"
 """File of the value head on the policy's trunk."""
 _OPTIMIZER = "critic_optimizer.pt"
+_GIVEN = ("initial_lr", "weight_decay", "betas", "eps", "momentum")  # some optimizers keep state beside these
 _UNITS = "value_scales"
 
 logger = logging.getLogger(__name__)
@@ -122,6 +124,34 @@ class SeparateCritic:
             self.optimizer.load_state_dict(state["optimizer"])
             self.scheduler.load_state_dict(state["scheduler"])
         fit_rows(self.optimizer, self.model.head)
+
+
+@contextmanager
+def keeping_settings(optimizer: torch.optim.Optimizer, scheduler: Any) -> Iterator[None]:
+    """Load the state of optimizer and schedule in the block, and keep what they were made with.
+
+    Their states hold the old learning rates and decays as well, which would otherwise come back with them.
+
+    Args:
+        optimizer: Before anything was loaded.
+        scheduler: Of the optimizer.
+    """
+    own = [{name: group[name] for name in _GIVEN if name in group} for group in optimizer.param_groups]
+    rates = list(getattr(scheduler, "base_lrs", ()))
+    yield
+    for group, values in zip(optimizer.param_groups, own, strict=True):
+        group.update(values)
+    if not rates:  # a schedule that follows a metric
+        return
+    shares = getattr(scheduler, "lr_lambdas", None)
+    before = scheduler.base_lrs
+    scheduler.base_lrs = rates
+    for index, (group, rate) in enumerate(zip(optimizer.param_groups, rates, strict=True)):
+        if shares is not None:  # a new length of the run has changed its share, too
+            group["lr"] = rate * shares[index](scheduler.last_epoch)
+        elif before[index] != rate:
+            group["lr"] *= rate / before[index] if before[index] else 0.0
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
 
 
 def load_saved_critic(

@@ -16,10 +16,10 @@ from agent_r1_trainer._compat import base_causal_lm, synchronise_gradients
 from agent_r1_trainer.learning.critic import SeparateCritic
 from agent_r1_trainer.learning.distributed import any_rank, reduce_metrics
 from agent_r1_trainer.learning.experience import Experience, Update
+from agent_r1_trainer.learning.scoring import Scores, score
 from agent_r1_trainer.losses import MetricSums, critic_loss, importance_weights, policy_loss
 from agent_r1_trainer.packing import MicroBatch
-from agent_r1_trainer.scorer import Scores, score
-from agent_r1_trainer.steppo_checks import loss_config
+from agent_r1_trainer.steppo_config import loss_config
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig

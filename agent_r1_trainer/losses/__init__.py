@@ -4,16 +4,32 @@ Tokens are flat vectors [M] over the response tokens of a micro-batch, steps are
 maps one to the other; a ratio is reduced by step, never by row.
 """
 
-from agent_r1_trainer.losses.importance import ImportanceLevel, importance_weights
-from agent_r1_trainer.losses.kl import KLEstimator, check_loss_estimator, kl_in_loss, kl_in_reward
-from agent_r1_trainer.losses.logprobs import token_log_probs
 from agent_r1_trainer.losses.metrics import MetricSums
-from agent_r1_trainer.losses.policy import LossConfig, critic_loss, policy_loss
-from agent_r1_trainer.losses.ratios import MAX_LOG_RATIO, RatioLevel, log_ratios
-from agent_r1_trainer.losses.surrogate import clipped_surrogate
-from agent_r1_trainer.losses.tokens import segment_lengths, segment_mean, segment_sum, token_weights
-from agent_r1_trainer.losses.value import value_loss
-from agent_r1_trainer.losses.weights import Aggregation, step_weights
+from agent_r1_trainer.losses.policy import (
+    MAX_LOG_RATIO,
+    ImportanceLevel,
+    KLEstimator,
+    LossConfig,
+    RatioLevel,
+    check_loss_estimator,
+    clipped_surrogate,
+    critic_loss,
+    importance_weights,
+    kl_in_loss,
+    kl_in_reward,
+    log_ratios,
+    policy_loss,
+    value_loss,
+)
+from agent_r1_trainer.losses.tokens import (
+    Aggregation,
+    segment_lengths,
+    segment_mean,
+    segment_sum,
+    step_weights,
+    token_log_probs,
+    token_weights,
+)
 
 __all__ = [
     "MAX_LOG_RATIO",

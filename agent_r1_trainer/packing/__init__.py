@@ -3,12 +3,9 @@
 ``merge_units`` -> ``plan_minibatches`` (global, by steps) -> ``micro_batches`` (local, by tokens) -> ``collate``.
 """
 
-from agent_r1_trainer.packing.batches import MicroBatch, collate, filler
+from agent_r1_trainer.packing.batches import MicroBatch, collate, filler, micro_batches, plan_minibatches
 from agent_r1_trainer.packing.exactness import merge_obstacle
-from agent_r1_trainer.packing.layout import Layout
-from agent_r1_trainer.packing.plan import micro_batches, plan_minibatches
-from agent_r1_trainer.packing.stats import PackingStats, packing_stats
-from agent_r1_trainer.packing.units import Unit, continues, merge_units
+from agent_r1_trainer.packing.units import Layout, PackingStats, Unit, continues, merge_units, packing_stats
 
 __all__ = [
     "Layout",

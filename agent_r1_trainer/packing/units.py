@@ -4,14 +4,96 @@ When the prompt of a step is the previous prompt, the previous response and some
 the longer sequence exactly what it computed for the shorter one. So a maximal chain of such steps is ONE sequence,
 with a response span and a value position per step, and every token is computed once: at 20 turns that is about a
 tenth of the work.
+
+Where each step and each response token lies in flat vectors over a list of trajectories.
+
+How many tokens a packing computes, against how many there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from agent_r1_trainer.trajectory import Step, Trajectory
 
-__all__ = ["Unit", "continues", "merge_units"]
+__all__ = [
+    "Layout",
+    "PackingStats",
+    "Unit",
+    "continues",
+    "merge_units",
+    "packing_stats",
+]
+
+
+class Layout:
+    """Numbers the steps, and the response tokens, of a list of trajectories in order.
+
+    A trainer keeps what it knows about a collected batch in flat tensors, one entry a step (advantages, returns,
+    values, weights) or one entry a response token (old, reference and sampler log-probabilities). A `MicroBatch`
+    reads its part of them and writes its results back by these numbers. The order of the steps is that of
+    `CreditBatch`.
+
+    Args:
+        trajectories: None of them masked.
+        value_rows: Row of the value head of each environment by name; None if it has one row.
+
+    Attributes:
+        num_steps: N, number of steps of all trajectories.
+        num_tokens: Number of response tokens of all steps.
+        lengths: [N] int64, number of response tokens of each step.
+        trajectory: [N] int64, position of each step's trajectory.
+        value_rows: [N] int64, row of the value head that predicts each step's values.
+    """
+
+    def __init__(self, trajectories: Sequence[Trajectory], value_rows: Mapping[str, int] | None = None) -> None:
+        self._first_step: list[int] = []
+        self._first_token: list[int] = []
+        lengths: list[int] = []
+        owners: list[int] = []
+        tokens = 0
+        for index, trajectory in enumerate(trajectories):
+            if trajectory.masked:
+                raise ValueError(f"leave masked trajectories out: task {trajectory.task_id!r}")
+            self._first_step.append(len(lengths))
+            for step in trajectory.steps:
+                self._first_token.append(tokens)
+                lengths.append(len(step.response_ids))
+                owners.append(index)
+                tokens += len(step.response_ids)
+        self.num_steps = len(lengths)
+        self.num_tokens = tokens
+        self.lengths = torch.tensor(lengths, dtype=torch.int64)
+        self.trajectory = torch.tensor(owners, dtype=torch.int64)
+        rows = [0 if value_rows is None else value_rows[trajectory.env] for trajectory in trajectories]
+        self.value_rows = torch.tensor(rows, dtype=torch.int64)[self.trajectory]
+
+    def step(self, trajectory: int, t: int) -> int:
+        """Number of step ``t`` of a trajectory."""
+        return self._first_step[trajectory] + t
+
+    def first_token(self, step: int) -> int:
+        """Number of the first response token of the step with this number."""
+        return self._first_token[step]
+
+    def sampler_logps(self, trajectories: Sequence[Trajectory]) -> Tensor:
+        """Log-probabilities of the sampler, [num_tokens] float32, NaN where it gave none.
+
+        Args:
+            trajectories: The ones that the layout was built from.
+        """
+        missing = float("nan")
+        values: list[float] = []
+        for trajectory in trajectories:
+            for step in trajectory.steps:
+                given = step.logprobs
+                if given is None or len(given) != len(step.response_ids):
+                    values.extend([missing] * len(step.response_ids))
+                else:
+                    values.extend(missing if value is None else value for value in given)
+        return torch.tensor(values, dtype=torch.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +163,65 @@ def merge_units(trajectories: Sequence[Trajectory], merge: bool = True) -> list[
                 units.append(Unit(trajectory=index, steps=range(first, t + 1), length=length))
                 first = t + 1
     return units
+
+
+@dataclass(frozen=True, slots=True)
+class PackingStats:
+    """Token counts of one pass over some trajectories.
+
+    Attributes:
+        distinct: Positions that have to be computed: those of the tree of each trajectory's sequences (shared prefixes
+            count once, within a trajectory).
+        computed: Tokens of the units.
+        padded: Tokens of the micro-batches, padding included.
+        unmerged: Tokens of the steps, each with its whole prompt.
+    """
+
+    distinct: int
+    computed: int
+    padded: int
+    unmerged: int
+
+    @property
+    def computed_per_distinct(self) -> float:
+        """1 if every token is computed once."""
+        return self.computed / self.distinct if self.distinct else 1.0
+
+
+def packing_stats(trajectories: Sequence[Trajectory], groups: Sequence[Sequence[Unit]]) -> PackingStats:
+    """Count the tokens of a division into micro-batches.
+
+    Args:
+        trajectories: Unmasked trajectories.
+        groups: Their units, from `merge_units`, divided by `micro_batches`.
+    """
+    sequences = [[step.prompt_ids + step.response_ids for step in trajectory.steps] for trajectory in trajectories]
+    return PackingStats(
+        distinct=sum(_distinct(steps) for steps in sequences),
+        computed=sum(unit.length for group in groups for unit in group),
+        padded=sum(len(group) * max((unit.length for unit in group), default=0) for group in groups),
+        unmerged=sum(len(ids) for steps in sequences for ids in steps),
+    )
+
+
+def _distinct(sequences: list[list[int]]) -> int:
+    """Nodes of the prefix tree: sorted neighbours share the longest prefixes."""
+    total, previous = 0, list[int]()
+    for ids in sorted(sequences):
+        total += len(ids) - _common_prefix(previous, ids)
+        previous = ids
+    return total
+
+
+def _common_prefix(a: list[int], b: list[int]) -> int:
+    """Length of the longest common prefix, by bisection: slices compare at the speed of C."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:  # the first `low` ids agree, the first `high` do not
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

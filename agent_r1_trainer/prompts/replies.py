@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import gymnasium
-from agent_r1_wrappers.replies import read_reply, sample_replies
+from agent_r1_wrappers.formats.action_format import read_reply, sample_replies
 
 from agent_r1_trainer.prompts.rendering import ChatRenderer
 

@@ -1,8 +1,13 @@
-"""The warm start: fine-tuning that can be interrupted, and a model that reinforcement learning starts from."""
+"""The warm start: fine-tuning that can be interrupted, and a model that reinforcement learning starts from.
+
+What a warm start was made of, so that a folder never mixes two.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import json
 import logging
 import os
 import shutil
@@ -19,21 +24,73 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from agent_r1_trainer._compat import is_peft_model
-from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.demos.file import read_rows
-from agent_r1_trainer.files import run_lock
+from agent_r1_trainer.files import run_lock, write_json
 from agent_r1_trainer.learning.distributed import held_by_main
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts.context_settings import ContextSettings
-from agent_r1_trainer.sft.claim import claim_folder, digest
 from agent_r1_trainer.sft.data import Encoded, Limits, encode_demonstrations
 from agent_r1_trainer.sft.settings import check_names, make_sft_config
-from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.trainer.checkpointing import BoundaryCallback, last_whole_checkpoint
 from agent_r1_trainer.trainer.models import check_trainable_weights, load_model, stop_token_ids
+from agent_r1_trainer.trainer.resuming import differences
 
-__all__ = ["WarmStartStopped", "warm_start"]
+__all__ = [
+    "WarmStartStopped",
+    "claim_folder",
+    "digest",
+    "warm_start",
+]
 
 logger = logging.getLogger(__name__)
+
+
+_FILE = "warm_start.json"
+
+
+def claim_folder(folder: Path, manifest: Mapping[str, Any], *, write: bool) -> None:
+    """Make `folder` the home of a warm start with this manifest, or check that it is.
+
+    Args:
+        folder: Made when missing.
+        manifest: What decides the result; whatever is no JSON counts by its text.
+        write: Whether this process is the one that writes.
+
+    Raises:
+        ValueError: The folder holds checkpoints or the model of another warm start.
+    """
+    path = folder / _FILE
+    wanted = json.loads(json.dumps(manifest, default=_plain))
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        begun = (folder / "model").exists() or any(folder.glob("checkpoint-*"))
+        differing = "".join(f"\n  {difference}" for difference in differences(found, wanted))
+        if begun and differing:
+            raise ValueError(
+                f"{folder} holds a warm start of another kind; choose another folder or remove it.{differing}"
+            )
+    if write:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, wanted)
+
+
+def digest(data: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> str:
+    """SHA-256 (hex) of a file, or of rows.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        with open(data, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    found = hashlib.sha256()
+    for row in data:
+        found.update(json.dumps(row, sort_keys=True, default=_plain).encode())
+    return found.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value, key=str) if isinstance(value, (set, frozenset)) else str(value)
 
 
 class WarmStartStopped(RuntimeError):

@@ -99,7 +99,7 @@ def make_sft_config(output_dir: str, values: Mapping[str, Any]) -> SFTConfig:
     import torch
     from trl import SFTConfig
 
-    from agent_r1_trainer.steppo_checks import check_reporting
+    from agent_r1_trainer.steppo_config import check_reporting
 
     on_cpu = values.get("use_cpu", False) or not torch.cuda.is_available()
     names = ("activation_checkpointing", "gradient_checkpointing")  # the older name is that of older releases

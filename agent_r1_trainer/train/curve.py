@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_r1_trainer.demo.table import temperature_name
-from agent_r1_trainer.train.exam import ExamResult
+from agent_r1_trainer.train.exam import ExamResult, temperature_name
 
 __all__ = ["draw_curve"]
 

@@ -1,4 +1,7 @@
-"""The exam: the same held-out episodes before and after training."""
+"""The exam: the same held-out episodes before and after training.
+
+The table of a run: held-out success before and after training.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_trainer.bench.intervals import Estimate, paired_difference, share_estimate
+from rich.table import Table
+
+from agent_r1_trainer.bench.report import Estimate, paired_difference, share_estimate
 
 if TYPE_CHECKING:
     from agent_r1_trainer.environments.mixture import MixtureEntry
@@ -14,7 +19,13 @@ if TYPE_CHECKING:
     from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["Exam", "ExamResult", "gain"]
+__all__ = [
+    "Exam",
+    "ExamResult",
+    "exam_table",
+    "gain",
+    "temperature_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +157,42 @@ def _held_out(entry: MixtureEntry) -> Mapping[str, Any]:
 def _row(trajectory: Trajectory) -> tuple[str, int, int, int]:
     steps = trajectory.steps
     return trajectory.task_id, int(trajectory.success), len(steps), sum(step.invalid for step in steps)
+
+
+def exam_table(results: Sequence[ExamResult], title: str, before: str = "untrained") -> Table:
+    """Make the table, one row a temperature; in brackets 95 % intervals over the tasks, paired for the gain.
+
+    It fits into 80 columns.
+
+    Args:
+        results: Of the untrained policy and, where there are any yet, of the trained one.
+        title: Says what was measured.
+        before: What the policy was before training.
+    """
+    table = Table(title=title, title_justify="left")
+    for heading in ("held-out success", before, "trained", "gain, points"):
+        table.add_column(heading, justify="left" if heading == "held-out success" else "right", no_wrap=True)
+    found = {(result.policy, result.temperature): result for result in results}
+    for temperature in sorted({result.temperature for result in results}, key=_order):
+        first, after = found.get(("untrained", temperature)), found.get(("trained", temperature))
+        table.add_row(
+            temperature_name(temperature),
+            "" if first is None else _show(first.success, ".3f", ".2f"),
+            "" if after is None else _show(after.success, ".3f", ".2f"),
+            "" if first is None or after is None else _show(gain(first, after), "+.0f", ".0f"),
+        )
+    return table
+
+
+def temperature_name(temperature: float) -> str:
+    """What a temperature is called."""
+    return "greedy" if temperature == 0 else f"sampled, T = {temperature:g}"
+
+
+def _order(temperature: float) -> tuple[bool, float]:
+    """Sampled as in training first, then greedy, then the temperatures between."""
+    return (0.0 < temperature < 1.0, -temperature)
+
+
+def _show(estimate: Estimate, form: str, bounds: str) -> str:
+    return f"{estimate.value:{form}} [{estimate.low:{bounds}}, {estimate.high:{bounds}}]"

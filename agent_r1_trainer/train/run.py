@@ -13,14 +13,13 @@ from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
 from agent_r1_trainer.algorithms import ALGORITHMS
-from agent_r1_trainer.bench.fingerprint import check_model_folder
-from agent_r1_trainer.demo.table import exam_table
 from agent_r1_trainer.files import write_json
 from agent_r1_trainer.learning.distributed import held_by_main
+from agent_r1_trainer.model_folders import check_model_folder
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.tiny_policy import CHECKPOINTS
 from agent_r1_trainer.train.curve import draw_curve
-from agent_r1_trainer.train.exam import Exam, ExamResult
+from agent_r1_trainer.train.exam import Exam, ExamResult, exam_table
 from agent_r1_trainer.train.folder import RunFolder
 from agent_r1_trainer.train.progress import ProgressReporter
 from agent_r1_trainer.train.settings import TrainSettings

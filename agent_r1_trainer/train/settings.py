@@ -1,21 +1,130 @@
-"""The file of settings that `agent-r1 train --config` takes."""
+"""The file of settings that `agent-r1 train --config` takes.
+
+The key `envs` of a file of settings: a mixture.
+
+Whether a value of a file of settings has the type of its key.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union
 
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
-from agent_r1_trainer.train.envs import read_envs
 from agent_r1_trainer.train.recipes import load_recipe
-from agent_r1_trainer.train.types import check_types
 
-__all__ = ["PRESETS", "ExamSettings", "TrainSettings", "read_settings"]
+__all__ = [
+    "ExamSettings",
+    "PRESETS",
+    "TrainSettings",
+    "check_types",
+    "read_envs",
+    "read_settings",
+]
+
+
+_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    dict: "settings of its own",
+    list: "a list",
+    NoneType: "null",
+}
+
+
+def check_types(values: Mapping[str, Any], cls: type, source: str) -> None:
+    """Refuse values that a dataclass would choke on later, without the name of the key.
+
+    Only fields declared as plain data are looked at: numbers, strings, booleans, mappings, lists, null and literals,
+    and unions of them. A whole number is a number; a boolean is neither.
+
+    Args:
+        values: By the name of the field.
+        cls: The dataclass.
+        source: Named in errors.
+
+    Raises:
+        ValueError: Key, value and what was expected.
+    """
+    hints = typing.get_type_hints(cls)
+    for name, value in values.items():
+        if name in hints and not _fits(value, hints[name]):
+            wanted = " or ".join(dict.fromkeys(_words(part) for part in _parts(hints[name])))
+            raise ValueError(f"{source}: {name} must be {wanted}, got {value!r}")
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (Union, UnionType):
+        return tuple(part for argument in typing.get_args(hint) for part in _parts(argument))
+    return (hint,)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    for part in _parts(hint):
+        if typing.get_origin(part) is Literal:
+            if value in typing.get_args(part):
+                return True
+            continue
+        plain = _plain(part)
+        if plain not in _NAMES:
+            return True  # an enumeration, a class: whoever reads it knows better
+        if isinstance(value, bool):
+            if plain is bool:
+                return True
+        elif isinstance(value, plain) or (plain is float and isinstance(value, int)):
+            return True
+    return False
+
+
+def _words(part: Any) -> str:
+    if typing.get_origin(part) is Literal:
+        return " or ".join(repr(choice) for choice in typing.get_args(part))
+    return _NAMES[_plain(part)]
+
+
+def _plain(part: Any) -> Any:
+    plain = typing.get_origin(part) or part
+    return dict if plain is Mapping else plain
+
+
+def read_envs(values: Any, source: str) -> dict[str, MixtureEntry]:
+    """Read the environments of a mixture: by name an id, or the fields of `MixtureEntry`.
+
+    Args:
+        values: The key's value as plain data.
+        source: Named in errors.
+
+    Raises:
+        ValueError: It is no mapping, or an entry has no id or a field that does not exist.
+    """
+    if not isinstance(values, dict) or not values:
+        raise ValueError(f"{source}: envs must hold environments by name, got {values!r}")
+    fields = [field.name for field in dataclasses.fields(MixtureEntry)]
+    entries = {}
+    for name, entry in values.items():
+        where = f"{source}: envs: {name}"
+        entry = {"env": entry} if isinstance(entry, str) else entry
+        if not isinstance(entry, dict) or not isinstance(entry.get("env"), str):
+            raise ValueError(f"{where} must be the id of an environment, or settings with one as `env`, got {entry!r}")
+        for key in entry:
+            if key not in fields:
+                raise ValueError(f"{where}: there is no setting {key!r}; there are {', '.join(fields)}")
+        check_types({key: value for key, value in entry.items() if key != "env"}, MixtureEntry, where)
+        try:
+            entries[str(name)] = MixtureEntry(**entry)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}") from error
+    return entries
+
 
 _RECIPES = Path(__file__).parent.parent / "recipes"
 

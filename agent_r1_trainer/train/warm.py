@@ -8,17 +8,15 @@ from typing import Any
 
 from rich.console import Console
 
-from agent_r1_trainer.commands.demos import describe, run_with_bar
-from agent_r1_trainer.demos.run import DemoRun, DemoSettings
+from agent_r1_trainer.demos.run import DemoRun, DemoSettings, describe, run_with_bar
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.sft.data import Limits
 from agent_r1_trainer.sft.run import WarmStartStopped, warm_start
 from agent_r1_trainer.sft.settings import make_sft_config
-from agent_r1_trainer.steppo_checks import options
-from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.steppo_config import StepPOConfig, options
 from agent_r1_trainer.train.folder import RunFolder
+from agent_r1_trainer.train.progress import WarmProgress
 from agent_r1_trainer.train.settings import TrainSettings
-from agent_r1_trainer.train.warm_progress import WarmProgress
 
 __all__ = ["WarmStart", "adapters"]
 

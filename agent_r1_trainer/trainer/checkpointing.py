@@ -4,6 +4,12 @@ Beside them lie the value head or the separate critic, with the units that it pr
 since the last log, running totals, the state of a curriculum, how the model was shown its context, and the settings
 that it was written with, which a resumed run is compared with. Without a curriculum the tasks need nothing: their order
 follows from the seed and the step.
+
+Checkpoints and stops lie between rollouts.
+
+Between two updates of the same rollout a checkpoint would have to hold the rollout, and a resumed run would shift the
+phase of all that follow. So a save that is asked for in between waits for the rollout's last update, and so does the
+SIGTERM of a cluster that wants its machine back.
 """
 
 from __future__ import annotations
@@ -12,17 +18,19 @@ import hashlib
 import json
 import math
 import os
+import signal
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from accelerate import Accelerator
 from torch import nn
-from transformers import TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
 from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
-from agent_r1_trainer.boundary import BoundaryCallback
 from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
 from agent_r1_trainer.environments.mixture import MixtureEntry
@@ -32,27 +40,91 @@ from agent_r1_trainer.learning.critic import (
     VALUE_HEAD_WEIGHTS,
     SeparateCritic,
     fit_rows,
+    keeping_settings,
     load_critic,
     save_critic,
 )
+from agent_r1_trainer.learning.distributed import any_rank
 from agent_r1_trainer.learning.scoring import ValueHead
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.metrics import MetricStore
 from agent_r1_trainer.prompts.context_settings import ContextSettings
-from agent_r1_trainer.steppo_checks import options
-from agent_r1_trainer.steppo_config import StepPOConfig
+from agent_r1_trainer.steppo_config import StepPOConfig, options
 from agent_r1_trainer.trainer.models import Models
 from agent_r1_trainer.trainer.resuming import (
     check_resumed,
     config_settings,
     environment_settings,
-    keeping_settings,
     panel_settings,
     plain,
     start_of,
 )
 
-__all__ = ["CheckpointedTrainer", "last_whole_checkpoint"]
+__all__ = [
+    "BoundaryCallback",
+    "CheckpointedTrainer",
+    "last_whole_checkpoint",
+]
+
+
+class BoundaryCallback(TrainerCallback):
+    """Saves where a save was put off to, and stops there after a SIGTERM.
+
+    Args:
+        accelerator: The ranks agree on stopping.
+        updates: Optimizer steps after each rollout.
+    """
+
+    def __init__(self, accelerator: Accelerator, updates: int) -> None:
+        self.save_due = False
+        self._accelerator = accelerator
+        self._updates = updates
+        self._terminated = False
+        self._previous: Any = None
+        self._installed = False
+
+    def at_boundary(self, state: TrainerState) -> bool:
+        """Whether no rollout is half used."""
+        return state.global_step % self._updates == 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take over SIGTERM; only the main thread can.
+
+        A resumed run logs, evaluates and saves as often as it is told to now, not as its checkpoint did.
+        """
+        state.compute_steps(args, state.max_steps)
+        self._terminated = False
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGTERM, self._on_sigterm)
+            self._installed = True
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """At the end of a rollout's updates, do what was put off."""
+        if not self.at_boundary(state):
+            return
+        if any_rank(self._accelerator, self._terminated):
+            control.should_save = control.should_training_stop = True
+        if self.save_due:
+            control.should_save = True
+            self.save_due = False
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Give SIGTERM back."""
+        self.release()
+
+    def release(self) -> None:
+        """Put the former handler of SIGTERM back, if it was taken over."""
+        if self._installed:
+            signal.signal(signal.SIGTERM, self._previous)
+            self._installed = False
+
+    def _on_sigterm(self, signum: int, frame: Any) -> None:
+        self._terminated = True
+
 
 _STATE = "steppo_state.json"
 _TRAINER_STATE = "trainer_state.json"

@@ -19,8 +19,7 @@ from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch
 from agent_r1_trainer.generation import Generator, SamplingParams
 from agent_r1_trainer.learning.distributed import gather_items
-from agent_r1_trainer.metrics import EpisodeSummary, by_environment, episode_metrics, summarize
-from agent_r1_trainer.pass_at_k import pass_metrics
+from agent_r1_trainer.metrics import EpisodeSummary, by_environment, episode_metrics, pass_metrics, summarize
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.trajectory import Trajectory
 

@@ -13,14 +13,13 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, create_model_from_path, disable_dropout_in_model, is_peft_model
-from agent_r1_trainer.bench.fingerprint import loading_errors
 from agent_r1_trainer.learning.critic import CriticModel, load_saved_critic
-from agent_r1_trainer.learning.scoring import attach_scoring
+from agent_r1_trainer.learning.scoring import Reference, attach_scoring
 from agent_r1_trainer.learning.value_scale import ValueScales
+from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts import ChatRenderer, closing_ids
-from agent_r1_trainer.scorer import Reference
-from agent_r1_trainer.steppo_checks import options
+from agent_r1_trainer.steppo_config import options
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig

@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from gymnasium.envs.registration import EnvSpec
 from agent_r1_envs.secrecy import without_secrets
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from agent_r1_trainer.environments.factory import EnvArgument, Panel
@@ -37,7 +35,6 @@ __all__ = [
     "differences",
     "environment_settings",
     "is_applied",
-    "keeping_settings",
     "panel_settings",
     "plain",
     "start_of",
@@ -59,7 +56,6 @@ _NOWHERE = frozenset(
     "resume_from_checkpoint overwrite_output_dir remove_unused_columns model_init_kwargs".split()
 )
 """Fields that say nothing of how the run is trained, or that may hold a secret."""
-_OPTIMIZER = ("initial_lr", "weight_decay", "betas", "eps", "momentum")  # some optimizers keep state beside these
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,34 +201,6 @@ def start_of(models: Models) -> str | None:
     reference = None if models.reference is None else models.reference.copy
     kept = [p for p in models.policy.parameters() if not p.requires_grad]
     return _hash(list(reference.parameters()) if reference is not None else kept)
-
-
-@contextmanager
-def keeping_settings(optimizer: torch.optim.Optimizer, scheduler: Any) -> Iterator[None]:
-    """Load the state of optimizer and schedule in the block, and keep what they were made with.
-
-    Their states hold the old learning rates and decays as well, which would otherwise come back with them.
-
-    Args:
-        optimizer: Before anything was loaded.
-        scheduler: Of the optimizer.
-    """
-    own = [{name: group[name] for name in _OPTIMIZER if name in group} for group in optimizer.param_groups]
-    rates = list(getattr(scheduler, "base_lrs", ()))
-    yield
-    for group, values in zip(optimizer.param_groups, own, strict=True):
-        group.update(values)
-    if not rates:  # a schedule that follows a metric
-        return
-    shares = getattr(scheduler, "lr_lambdas", None)
-    before = scheduler.base_lrs
-    scheduler.base_lrs = rates
-    for index, (group, rate) in enumerate(zip(optimizer.param_groups, rates, strict=True)):
-        if shares is not None:  # a new length of the run has changed its share, too
-            group["lr"] = rate * shares[index](scheduler.last_epoch)
-        elif before[index] != rate:
-            group["lr"] *= rate / before[index] if before[index] else 0.0
-    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
 
 
 def plain(value: Any) -> Any:

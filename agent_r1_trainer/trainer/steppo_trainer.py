@@ -1,44 +1,202 @@
-"""Step-level policy optimisation on TRL's trainer."""
+"""Step-level policy optimisation on TRL's trainer.
+
+The part of the trainer that evaluates and logs.
+
+The dataset of a trainer that makes its own data: the numbers of its optimizer steps.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, TrainerCallback, get_scheduler
+from torch.utils.data import DataLoader, Dataset
+from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
-from agent_r1_trainer._compat import recompute_activations
-from agent_r1_trainer.boundary import BoundaryCallback
+from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
+from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument
-from agent_r1_trainer.files import run_lock
+from agent_r1_trainer.files import run_lock, write_json
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest
-from agent_r1_trainer.generation import SamplingParams
+from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
 from agent_r1_trainer.generation.probe import Probe
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.learning.distributed import gather_items, held_by_main
 from agent_r1_trainer.learning.experience import Experience
 from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.scoring import Reference
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
-from agent_r1_trainer.reporting import ReportingTrainer
-from agent_r1_trainer.scorer import Reference
-from agent_r1_trainer.step_numbers import StepNumbers, only
-from agent_r1_trainer.steppo_checks import options
-from agent_r1_trainer.steppo_config import StepPOConfig
-from agent_r1_trainer.task_sampler_setup import make_task_sampler
-from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
+from agent_r1_trainer.steppo_config import StepPOConfig, options
+from agent_r1_trainer.trainer.checkpointing import BoundaryCallback, CheckpointedTrainer, last_whole_checkpoint
+from agent_r1_trainer.trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.trainer.evaluation import Evaluator
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
-from agent_r1_trainer.trainer.setup import set_up_flows, trained_environments
+from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
-__all__ = ["StepPOTrainer"]
+__all__ = [
+    "ReportingTrainer",
+    "StepNumbers",
+    "StepPOTrainer",
+    "only",
+]
+
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class ReportingTrainer(CheckpointedTrainer):
+    """Evaluates on held-out episodes, and adds to every log what was measured since the last one."""
+
+    control: TrainerControl
+    sampling: SamplingParams
+    flow: AgentFlowBase
+    eval_flow: AgentFlowBase | None
+    _evaluator: Evaluator | None
+    _experience: Experience | None
+    _completions_of: int
+    _noted_tasks = False
+    _training = False
+    _keeps_rows: bool
+
+    @contextmanager
+    def generator(self) -> Iterator[Generator]:
+        """The policy as it is, ready to answer prompts within the memory of the settings, in training's precision.
+
+        The weights must not change within the block.
+        """
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            yield TransformersGenerator(
+                policy,
+                pad_token_id=self.processing_class.pad_token_id,
+                max_rows=self.args.generation_batch_rows,
+                max_tokens=self.args.generation_batch_tokens,
+                max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
+                tokenizer=self.processing_class,
+            )
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
+        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
+            return {}
+        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
+
+    def evaluate(
+        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Run the held-out episodes with the policy as it is. Outside of `train` the environments are closed after it.
+
+        Args:
+            eval_dataset: Has no meaning here.
+            ignore_keys: Has no meaning here.
+            metric_key_prefix: Put before the names of the metrics.
+
+        Returns:
+            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
+
+        Raises:
+            ValueError: If the trainer has no evaluation environment.
+        """
+        if self._evaluator is None:
+            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
+        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
+        try:
+            with self.generator() as generator:
+                results, _ = self._evaluator.run(
+                    generator,
+                    replace(self.sampling, temperature=temperature),
+                    greedy=self.args.eval_greedy,
+                    policy_version=self.state.global_step,
+                )
+        finally:
+            if not self._training:
+                self.close_environments()
+        self._note_tasks(self._evaluator)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def close_environments(self) -> None:
+        """Close the environments of training and of evaluation; what needs them next builds new ones."""
+        for flow in (self.flow, self.eval_flow):
+            if flow is None:
+                continue
+            try:
+                flow.close()
+            except Exception as error:  # of a user's flow; what was trained is worth more
+                _LOGGER.warning("closing %s failed: %s", type(flow).__name__, error_text(error))
+
+    @property
+    def _vocabulary(self) -> int:
+        """Ids that the policy can read are below this."""
+        return self.model.get_input_embeddings().num_embeddings
+
+    def _note_tasks(self, evaluator: Evaluator) -> None:
+        """Write down which tasks were evaluated on, once."""
+        if self._noted_tasks or not self.is_world_process_zero():
+            return
+        self._noted_tasks = True
+        ids = evaluator.task_ids
+        if ids:
+            write_json(Path(self.args.output_dir) / "evaluation_tasks.json", ids[""] if set(ids) == {""} else ids)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the metrics since the last log.
+
+        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
+        """
+        if "train_loss" in logs:
+            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
+        elif "loss" in logs:
+            logs.update(self._store.flush())
+            self._log_completions()
+        super().log(logs, start_time)
+
+    def _log_completions(self) -> None:
+        """Show and keep the latest rollout's episodes of this rank, once."""
+        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
+            return
+        if self._experience.rollout == self._completions_of:
+            return
+        self._completions_of = self._experience.rollout
+        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
+        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
+        show_rows(rows, self.args.num_completions_to_print)
+        log_tables(rows, self.args.report_to)
+
+
+class StepNumbers(Dataset[dict[str, int]]):
+    """Numbers the optimizer steps of an epoch: one item is one step, and the step decides what is trained on.
+
+    Args:
+        count: Steps of an epoch.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        return {"step": index}
+
+
+def only(batch: list[dict[str, int]]) -> dict[str, int]:
+    """The single item of a batch."""
+    return batch[0]
 
 
 class StepPOTrainer(ReportingTrainer):

@@ -4,9 +4,8 @@ import dataclasses
 import random
 
 from agent_r1_envs.alfworld.expert.explorer import Notes, explore, noted
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.engine import Engine
-from agent_r1_envs.alfworld.game.model import Game
+from agent_r1_envs.alfworld.game.model import Game, members
 from agent_r1_envs.alfworld.game.scoring import is_won
 from agent_r1_envs.alfworld.generator.generator import DIFFICULTIES, generate_game
 from agent_r1_envs.alfworld.official.parsing import parse_game

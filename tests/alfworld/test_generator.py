@@ -22,8 +22,7 @@ from agent_r1_envs.alfworld.generator.generator import (
     is_held_out,
 )
 from agent_r1_envs.alfworld.generator.vocabulary import ACCEPTS, OBJECTS, RECEPTACLES
-from agent_r1_envs.alfworld.official.names import kind_of
-from agent_r1_envs.alfworld.official.parsing import parse_game
+from agent_r1_envs.alfworld.official.parsing import kind_of, parse_game
 from agent_r1_envs.alfworld.sources import load_tasks
 from agent_r1_envs.errors import DataError
 from tests.alfworld.games import raw_game, rules

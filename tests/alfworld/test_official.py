@@ -14,8 +14,7 @@ import pytest
 
 from agent_r1_envs.alfworld.official.finding import REASONS
 from agent_r1_envs.alfworld.official.parsing import parse_game
-from agent_r1_envs.alfworld.official.records import Record, decode, encode
-from agent_r1_envs.alfworld.official.store import StoreWriter, open_store
+from agent_r1_envs.alfworld.official.store import Record, StoreWriter, decode, encode, open_store
 from agent_r1_envs.alfworld.sources import DEFAULT_SKIP, load_tasks, open_index, task_types_of
 from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.errors import DataError

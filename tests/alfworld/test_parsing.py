@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_r1_envs.alfworld.official.goals import read_goal
-from agent_r1_envs.alfworld.official.names import kind_of, names_of
-from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
+from agent_r1_envs.alfworld.official.parsing import kind_of, names_of, parse_game, read_game_file
 from agent_r1_envs.alfworld.official.pddl import read_problem
 from agent_r1_envs.errors import DataError
 from tests.alfworld.games import fixture_files, raw_game

@@ -7,10 +7,7 @@ from hypothesis import strategies as st
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.spaces import FreeText
-from agent_r1_trainer.bench.agents import make_agent
-from agent_r1_trainer.bench.agents.base import AgentError
-from agent_r1_trainer.bench.agents.expert import ExpertAgent
-from agent_r1_trainer.bench.agents.random_agent import RandomAgent
+from agent_r1_trainer.bench.agents import AgentError, ExpertAgent, RandomAgent, make_agent
 from agent_r1_trainer.bench.settings import AgentSpec
 
 KINDS: dict[str, Any] = {

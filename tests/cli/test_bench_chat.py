@@ -12,8 +12,8 @@ from agent_r1_wrappers import recipes, reply_for
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.endpoint import EndpointError
-from agent_r1_trainer.bench.agents.base import AgentError
-from agent_r1_trainer.bench.agents.chat import ChatAgent
+from agent_r1_trainer.bench.agents import AgentError
+from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from agent_r1_envs.endpoint import EndpointError
-from agent_r1_trainer.bench.agents.chat import ChatAgent
+from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.log import read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.run import BenchRun

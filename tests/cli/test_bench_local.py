@@ -12,7 +12,7 @@ from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
 from agent_r1_trainer.commands.bench import bench_command
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.tiny_policy import TinyArchitecture, build_model
-from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import environment_words
 from agent_r1_trainer.tiny_policy.loading import save_tiny_policy
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from agent_r1_trainer.bench.episode import EpisodeRecord
 from agent_r1_trainer.bench.log import EpisodeLog, LogError, read_log
 from agent_r1_trainer.bench.manifest import ManifestError, claim_folder
-from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.files import LockError
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent_r1_trainer.bench.intervals import paired_difference, ratio_estimates, share_estimate
-from agent_r1_trainer.bench.records import EpisodeRecord
-from agent_r1_trainer.bench.report import summarize, write_summary
+from agent_r1_trainer.bench.episode import EpisodeRecord
+from agent_r1_trainer.bench.report import paired_difference, ratio_estimates, share_estimate, summarize, write_summary
 from agent_r1_trainer.bench.settings import AgentSpec
 from agent_r1_trainer.commands.bench import show
 

@@ -16,9 +16,9 @@ import pytest
 
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.tasks import TaskSet
+from agent_r1_trainer.bench.episode import EpisodeRecord
 from agent_r1_trainer.bench.log import EpisodeLog, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
-from agent_r1_trainer.bench.records import EpisodeRecord
 from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
 from agent_r1_trainer.files import LockError
@@ -307,7 +307,7 @@ def test_the_form_of_an_agent_can_be_read_back(spec: AgentSpec) -> None:
 
 
 SLOW = """
-import agent_r1_trainer.bench.agents.random_agent as r, time
+import agent_r1_trainer.bench.agents as r, time
 begin = r.RandomAgent.begin
 r.RandomAgent.begin = lambda *a: (time.sleep(0.05), begin(*a))[1]
 from agent_r1_trainer.cli import main

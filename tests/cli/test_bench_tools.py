@@ -11,12 +11,12 @@ from agent_r1_wrappers import AppendHistory, ParseToolCalls, TruncateHistory, re
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
 from agent_r1_envs.tools import parse_calls
-from agent_r1_trainer.bench.agents.base import AgentError
-from agent_r1_trainer.bench.agents.chat import ChatAgent
-from agent_r1_trainer.bench.agents.tool_calls import Turn, read_message, with_calls
+from agent_r1_trainer.bench.agents import AgentError
+from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
+from agent_r1_trainer.bench.tool_calls import Turn, read_message, with_calls
 from agent_r1_trainer.curriculum.choice import choose_tasks
 from agent_r1_trainer.environments.factory import panel_of
 from tests.helpers.json_server import JsonServer, serving

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from agent_r1_trainer.demo.table import exam_table
 from agent_r1_trainer.train.curve import draw_curve
-from agent_r1_trainer.train.exam import ExamResult, gain, summarize_exam
+from agent_r1_trainer.train.exam import ExamResult, exam_table, gain, summarize_exam
 
 
 def result(policy, temperature, successes):

@@ -12,7 +12,7 @@ from agent_r1_envs.arguments import argument_names
 from agent_r1_envs.hotpotqa.env import HotpotQAEnv
 from agent_r1_trainer.commands.play import play_in_terminal
 from agent_r1_trainer.environments.factory import EnvFactory
-from agent_r1_trainer.train.envs import read_envs
+from agent_r1_trainer.train.settings import read_envs
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.registered import DIRECTORY, register_directory
 

@@ -12,10 +12,10 @@ from agent_r1_envs.cache import clear_cache
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.paper_search import Corpus, load_corpus
 from agent_r1_envs.retrieval import OkapiRetriever, Passage
+from agent_r1_envs.webshop.catalogue.build import Rows
 from agent_r1_envs.webshop.catalogue.files import find_sources
 from agent_r1_envs.webshop.catalogue.opening import build_in_folder
 from agent_r1_envs.webshop.catalogue.store import open_store
-from agent_r1_envs.webshop.store_fill import Rows
 from tests.helpers.papers import small_backend
 from tests.helpers.webshop_files import product, write
 
@@ -96,8 +96,7 @@ def test_an_array_that_is_none_any_more_is_named_without_reading_it_all(
 
 def test_damaged_games_are_named(tmp_path: Path) -> None:
     from agent_r1_envs.alfworld.embedded import load_panel
-    from agent_r1_envs.alfworld.official.records import Record
-    from agent_r1_envs.alfworld.official.store import StoreWriter
+    from agent_r1_envs.alfworld.official.store import Record, StoreWriter
 
     clear_cache()
     writer = StoreWriter()

@@ -7,7 +7,7 @@ import pytest
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import cache_folder, resolve, sha256
-from agent_r1_envs.paper_search.backends.recordings import Recordings, Reply
+from agent_r1_envs.paper_search.backends.patient_client import Recordings, Reply
 from agent_r1_envs.retrieval import OkapiRetriever, Passage
 
 

@@ -11,10 +11,9 @@ from accelerate import Accelerator
 
 from agent_r1_trainer.learning.experience import Experience
 from agent_r1_trainer.learning.maker import ExperienceMaker
-from agent_r1_trainer.learning.scoring import attach_scoring
+from agent_r1_trainer.learning.scoring import Reference, attach_scoring
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.learning.value_scale import ValueScales
-from agent_r1_trainer.scorer import Reference
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.training import WORDS, make_model

@@ -22,13 +22,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agent_r1_envs.paper_search.backends import Expand, Found, Limits, Search, SemanticScholarBackend
-from agent_r1_envs.paper_search.backends.graph_api import read_paper
 from agent_r1_envs.paper_search.backends.patient_client import ServiceError
+from agent_r1_envs.paper_search.backends.semantic_scholar import read_paper
 from agent_r1_envs.paper_search.embedded import embedded_backend
 from agent_r1_envs.paper_search.env import PaperSearchEnv
 from agent_r1_envs.paper_search.service.app import PREFIX, make_app
 from agent_r1_envs.retry import retry_after
-from agent_r1_trainer.bench.agents.random_agent import RandomAgent
+from agent_r1_trainer.bench.agents import RandomAgent
 from tests.data import real_data
 from tests.helpers.paper_service import FAULTS, Faulty, serving
 from tests.helpers.papers import RECORDS, small_backend

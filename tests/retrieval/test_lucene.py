@@ -5,8 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.retrieval.lucene import LuceneIndex, decode_length, encode_length
-from agent_r1_envs.retrieval.lucene_build import LuceneBuilder
+from agent_r1_envs.retrieval.lucene import LuceneBuilder, LuceneIndex, decode_length, encode_length
 
 F = np.float32
 WORDS = st.lists(st.sampled_from("lamp red steel shade the sofa cotton".split()), max_size=60)
@@ -60,7 +59,7 @@ def test_lengths_lose_all_but_four_bits_past_forty() -> None:
 
 
 def test_many_documents_are_placed_chunk_by_chunk() -> None:
-    from agent_r1_envs.retrieval import lucene_build
+    from agent_r1_envs.retrieval import lucene as lucene_build
 
     documents = [[f"w{(place * step) % 97}" for step in range(1, 9)] for place in range(400)]
     names = [f"{place:03d}" for place in range(400)]

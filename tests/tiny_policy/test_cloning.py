@@ -8,8 +8,14 @@ import torch
 
 from agent_r1_trainer.tiny_policy.architecture import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig, clone, cloning_loss, copying_loss, encode_batch
-from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import EXPERT, IMPATIENT, demonstrate, make_env, teach
-from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import (
+    EXPERT,
+    IMPATIENT,
+    demonstrate,
+    environment_words,
+    make_env,
+    teach,
+)
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 SMALL = TinyArchitecture(hidden_size=16, layers=2, heads=2, key_value_heads=1, feed_forward_size=32)

@@ -13,10 +13,10 @@ from agent_r1_trainer.tiny_policy.household.demonstrations import (
     STEADY,
     Habits,
     demonstrate,
+    environment_words,
     make_env,
     stream_demonstrations,
 )
-from agent_r1_trainer.tiny_policy.household.language import environment_words
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import agent_r1_envs  # noqa: F401
 from agent_r1_trainer.packing import merge_units
-from agent_r1_trainer.tiny_policy.household.language import environment_words
+from agent_r1_trainer.tiny_policy.household.demonstrations import environment_words
 from agent_r1_trainer.tiny_policy.household.quality import play
 from agent_r1_trainer.tiny_policy.loading import CHECKPOINTS, load_tiny_policy
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer

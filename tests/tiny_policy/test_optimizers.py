@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from agent_r1_trainer.tiny_policy.architecture import TinyArchitecture, build_model
-from agent_r1_trainer.tiny_policy.household.language import environment_words
-from agent_r1_trainer.tiny_policy.optimizers import clip_and_step, make_optimizers, set_rate
+from agent_r1_trainer.tiny_policy.cloning import clip_and_step, make_optimizers, set_rate
+from agent_r1_trainer.tiny_policy.household.demonstrations import environment_words
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 SMALL = TinyArchitecture(hidden_size=16, layers=2, heads=2, key_value_heads=1, feed_forward_size=32)

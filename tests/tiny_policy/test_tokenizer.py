@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from agent_r1_envs.hotpotqa.embedded import load_panel
 from agent_r1_envs.tools import parse_calls
 from agent_r1_trainer.tiny_policy import load_tiny_policy
-from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import make_env
-from agent_r1_trainer.tiny_policy.hotpotqa.language import environment_words
+from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import environment_words, make_env
 from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
 
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Text
 from agent_r1_envs import AgentEnv, Outcome, Score, TaskSet
 from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
-from agent_r1_trainer.flows.anchors import record_observations, state_anchor
+from agent_r1_trainer.flows.episode import record_observations, state_anchor
 from agent_r1_trainer.generation import SamplingParams
 from tests.helpers.training import ScriptedGenerator, make_tokenizer, make_trainer
 

@@ -14,8 +14,7 @@ import torch
 from gymnasium.spaces import Text
 from gymnasium.wrappers import TimeLimit
 
-from agent_r1_trainer.bench.episode import play_episode
-from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.bench.episode import Job, play_episode
 from agent_r1_trainer.demos.episode import demonstrate
 from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, close_quietly
 from agent_r1_trainer.environments.factory import EnvFactory

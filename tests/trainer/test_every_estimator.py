@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agent_r1_trainer import credit
-from agent_r1_trainer.losses.weights import Aggregation
+from agent_r1_trainer.losses.tokens import Aggregation
 from agent_r1_trainer.packing import merge_units
 from tests.helpers.training import make_trainer, measured, weights
 from tests.helpers.updates import flat, make_trajectories, one_update

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_trainer.allocation import allocate
-from agent_r1_trainer.curriculum.epochs import TaskCursor
+from agent_r1_trainer.curriculum.epochs import TaskCursor, allocate
 from agent_r1_trainer.environments.mixture import MixtureEntry, mixture_entries
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import SamplingParams

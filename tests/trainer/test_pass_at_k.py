@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_trainer.metrics import EpisodeSummary
-from agent_r1_trainer.pass_at_k import pass_at_k, pass_metrics, tries
+from agent_r1_trainer.metrics import EpisodeSummary, pass_at_k, pass_metrics, tries
 from agent_r1_trainer.trainer.evaluation import evaluation_metrics
 from agent_r1_trainer.trajectory import StopReason
 

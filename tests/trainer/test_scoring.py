@@ -10,9 +10,8 @@ from transformers.modeling_outputs import CausalLMOutput
 
 from agent_r1_trainer.learning import scoring
 from agent_r1_trainer.learning.critic import CriticModel
-from agent_r1_trainer.learning.scoring import attach_scoring
+from agent_r1_trainer.learning.scoring import Reference, attach_scoring, score
 from agent_r1_trainer.packing import Layout, collate, merge_units
-from agent_r1_trainer.scorer import Reference, score
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.architectures import ARCHITECTURES, make_architecture
 from tests.helpers.training import make_model

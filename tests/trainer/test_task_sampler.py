@@ -11,7 +11,7 @@ import torch
 from agent_r1_trainer.curriculum.medium_difficulty import MediumDifficulty
 from agent_r1_trainer.curriculum.sampler import GroupResult, TaskSampler, group_assignments, group_results
 from agent_r1_trainer.environments.mixture import MixtureEntry
-from agent_r1_trainer.task_sampler_setup import load_factory, make_task_sampler
+from agent_r1_trainer.trainer.setup import load_factory, make_task_sampler
 from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
 ENVS = {"cue": MixtureEntry(CueEnv, kwargs={"tasks": 6}), "stall": MixtureEntry(StallEnv, max_turns=3)}

@@ -16,9 +16,8 @@ from safetensors.torch import load_file, save_file
 from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.flows import AgentFlowBase, FlowTimes
-from agent_r1_trainer.learning.scoring import ValueHead
+from agent_r1_trainer.learning.scoring import ValueHead, score
 from agent_r1_trainer.packing import Layout, collate, merge_units
-from agent_r1_trainer.scorer import score
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.benchmarks import load_benchmark
 from tests.helpers.training import WORDS, CueEnv, StallEnv, make_model, make_tokenizer, make_trainer

@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 from agent_r1_wrappers import AppendHistory, ParseTags, ParseToolCalls, reply_for
 
-from agent_r1_trainer.bench.records import Job
+from agent_r1_trainer.bench.episode import Job
 from agent_r1_trainer.commands.envs import environment_lines
 from agent_r1_trainer.demos import DemoError, demonstrate
 from agent_r1_trainer.environments.factory import EnvFactory

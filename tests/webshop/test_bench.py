@@ -2,10 +2,8 @@
 
 import gymnasium
 
-from agent_r1_trainer.bench.agents.expert import ExpertAgent
-from agent_r1_trainer.bench.agents.random_agent import RandomAgent
-from agent_r1_trainer.bench.episode import play_episode
-from agent_r1_trainer.bench.records import EpisodeRecord, Job
+from agent_r1_trainer.bench.agents import ExpertAgent, RandomAgent
+from agent_r1_trainer.bench.episode import EpisodeRecord, Job, play_episode
 
 
 def test_rows_hold_the_protocol() -> None:

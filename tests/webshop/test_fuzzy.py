@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_r1_envs.webshop.colours import COLOURS, normalise_colour
-from agent_r1_envs.webshop.fuzzy import matches, process, token_set_ratio
+from agent_r1_envs.webshop.reward import COLOURS, matches, normalise_colour, process, token_set_ratio
 
 WORDS = st.lists(st.sampled_from(["x", "xx", "large", "larger", "7", "7.5", "größe", "black", "é", "漢", "_", "32w"]))
 TEXTS = WORDS.map(" ".join) | st.text(max_size=12)

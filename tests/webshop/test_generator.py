@@ -7,10 +7,9 @@ import pytest
 
 from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
 from agent_r1_envs.webshop.catalogue.opening import open_catalogue
-from agent_r1_envs.webshop.fuzzy import matches, process
 from agent_r1_envs.webshop.generator.generator import PANEL, generate
 from agent_r1_envs.webshop.generator.words import DEPARTMENTS
-from agent_r1_envs.webshop.reward import Judge
+from agent_r1_envs.webshop.reward import Judge, matches, process
 from tests.data import real_data
 
 HASH = "7386fc31bf15de670a2d3dfcef2a13bf293df4884a2e35280f674823d7022e09"

@@ -1,5 +1,5 @@
 import pytest
-from agent_r1_wrappers.lengths import count_characters, count_words, estimate_tokens, message_length
+from agent_r1_wrappers.fitting import count_characters, count_words, estimate_tokens, message_length
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,9 +20,9 @@ def test_a_longer_text_is_no_shorter(text, more):
 
 def test_messages():
     messages = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
-    assert message_length("agent_r1_wrappers.lengths:count_words", "text")(messages) == 3 + 2 * 4
+    assert message_length("agent_r1_wrappers.fitting:count_words", "text")(messages) == 3 + 2 * 4
     assert message_length(len, "messages")(messages) == 2
     with pytest.raises(ValueError, match="length_of"):
         message_length(len, "tokens")
     with pytest.raises(TypeError, match="length must be a callable"):
-        message_length("agent_r1_wrappers.lengths:MESSAGE_OVERHEAD", "text")
+        message_length("agent_r1_wrappers.fitting:MESSAGE_OVERHEAD", "text")

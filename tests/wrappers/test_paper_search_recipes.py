@@ -2,7 +2,7 @@
 
 import gymnasium
 from agent_r1_wrappers import reply_for
-from agent_r1_wrappers.lengths import estimate_tokens
+from agent_r1_wrappers.fitting import estimate_tokens
 
 
 def make(**kwargs):

@@ -9,7 +9,7 @@ from agent_r1_wrappers import (
     read_reply,
     reply_for,
 )
-from agent_r1_wrappers.replies import sample_replies
+from agent_r1_wrappers.formats.action_format import sample_replies
 
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.text_envs import RoomsEnv

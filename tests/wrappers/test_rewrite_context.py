@@ -47,7 +47,7 @@ def test_variables_of_ones_own_and_what_an_env_of_others_lacks():
 def test_the_oldest_items_go_until_the_prompt_fits():
     env = RewriteContext(
         AppendHistory(ParrotEnv()), "{{ words | join(' ') }}", variables=last_words, fit="words", tokens=4 + 2,
-        length="agent_r1_wrappers.lengths:count_words",
+        length="agent_r1_wrappers.fitting:count_words",
     )  # fmt: skip
     env.reset()
     env.step("a")

@@ -3,7 +3,7 @@ from agent_r1_wrappers import AppendHistory, TruncateHistory
 
 from tests.helpers.text_envs import ParrotEnv, RoomsEnv
 
-WORDS = "agent_r1_wrappers.lengths:count_words"
+WORDS = "agent_r1_wrappers.fitting:count_words"
 
 
 def walk(env, replies):

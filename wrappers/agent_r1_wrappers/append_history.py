@@ -13,8 +13,7 @@ from agent_r1_envs.text import clean, is_unicode
 from agent_r1_wrappers.callables import is_name, load_name
 from agent_r1_wrappers.fitting import fit_space
 from agent_r1_wrappers.formats.action_format import INSTRUCTION_KEY
-from agent_r1_wrappers.order import require_text
-from agent_r1_wrappers.state import WrapperState
+from agent_r1_wrappers.order import WrapperState, require_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,18 @@
-"""The order of wrappers, checked by the spaces of the env below."""
+"""The order of wrappers, checked by the spaces of the env below.
+
+How many turns an episode has.
+
+State that wrappers give to snapshots.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import gymnasium
 from gymnasium.spaces import Text
+from gymnasium.wrappers import TimeLimit
 
 from agent_r1_envs.spaces import Messages
 
@@ -71,3 +79,20 @@ def layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
 def find_layer(env: gymnasium.Env[Any, Any], kind: type[WrapperT]) -> WrapperT | None:
     """Return the outermost layer of a kind, or None."""
     return next((layer for layer in layers(env) if isinstance(layer, kind)), None)
+
+
+def turn_limit(env: gymnasium.Env) -> int | None:
+    """Return the turns that the tightest ``TimeLimit`` inside ``env`` allows, or None without one."""
+    limits = [int(layer._max_episode_steps) for layer in layers(env) if isinstance(layer, TimeLimit)]
+    return min(limits, default=None)
+
+
+class WrapperState:
+    """Base of frozen state objects; a deep copy is the object itself.
+
+    What they hold is never changed, so snapshots cost no copying, and messages keep the identity by which a prompt is
+    seen to extend the one before.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WrapperState:
+        return self

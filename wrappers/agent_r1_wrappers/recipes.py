@@ -32,8 +32,7 @@ from agent_r1_wrappers.formats.parse_react import ParseReAct
 from agent_r1_wrappers.formats.parse_tags import ParseTags
 from agent_r1_wrappers.formats.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.formats.parse_tool_tags import ParseToolTags
-from agent_r1_wrappers.invalid_action_penalty import InvalidActionPenalty
-from agent_r1_wrappers.rewards import SuccessReward
+from agent_r1_wrappers.rewards import InvalidActionPenalty, SuccessReward
 from agent_r1_wrappers.rewrite_context import RewriteContext
 from agent_r1_wrappers.wrap_observation import WrapObservation
 

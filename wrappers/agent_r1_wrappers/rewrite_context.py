@@ -17,9 +17,8 @@ from agent_r1_envs.text import clean
 from agent_r1_wrappers.append_history import AppendHistory
 from agent_r1_wrappers.callables import Live, is_name, load_callable, load_name, recordable
 from agent_r1_wrappers.context_operation import ContextOperation
-from agent_r1_wrappers.lengths import message_length
-from agent_r1_wrappers.order import WrapperOrderError, layers
-from agent_r1_wrappers.turns import turn_limit
+from agent_r1_wrappers.fitting import message_length
+from agent_r1_wrappers.order import WrapperOrderError, layers, turn_limit
 
 VARIABLES = (
     "instruction", "observation", "first_observation", "turns", "actions", "turn", "remaining_turns", "info"
@@ -70,7 +69,7 @@ class RewriteContext(ContextOperation, RecordConstructorArgs):
         variables: str | Callable[[AppendHistory], Mapping[str, Any]] | None = None,
         fit: str | None = None,
         tokens: int | None = None,
-        length: str | Callable[..., int] = "agent_r1_wrappers.lengths:estimate_tokens",
+        length: str | Callable[..., int] = "agent_r1_wrappers.fitting:estimate_tokens",
         length_of: Literal["text", "messages"] = "text",
     ) -> None:
         length, variables = recordable(length), recordable(variables)

@@ -1,7 +1,11 @@
-"""A summary in place of the oldest turns."""
+"""A summary in place of the oldest turns.
+
+A summary without a model: what was done, and the part of each answer that has most to do with the task.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +14,48 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_r1_envs.spaces import Message
-from agent_r1_envs.text import clean
+from agent_r1_envs.text import clean, cut
 from agent_r1_wrappers.callables import load_callable, recordable
 from agent_r1_wrappers.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import join_turns, split_turns
-from agent_r1_wrappers.state import WrapperState
+from agent_r1_wrappers.order import WrapperState
+
+_REPLY_LENGTH = 120
+_SENTENCE_LENGTH = 240
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_WORD = re.compile(r"\w{3,}")
+_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+def extractive(messages: Sequence[Message]) -> str:
+    """Summarise turns in one line each: the reply, cut, and the sentence that shares most words with the task.
+
+    Args:
+        messages: A conversation from its beginning. The observation before the first reply is taken for the task.
+
+    Returns:
+        One line a turn.
+    """
+    head, turns = split_turns(messages)
+    task = _words(" ".join(message["content"] for message in head if message["role"] != "system"))
+    return "\n".join(_line(turn, task) for turn in turns)
+
+
+def _line(turn: Sequence[Message], task: set[str]) -> str:
+    reply = _one_line(_THINKING.sub("", turn[0]["content"]))
+    answer = " ".join(message["content"] for message in turn[1:])
+    sentences = [match[0] for match in _SENTENCE.finditer(answer) if match[0].strip()]
+    # The first of the best: ties go to what was said first.
+    best = max(sentences, key=lambda sentence: len(_words(sentence) & task), default="")
+    return f"- {cut(reply, _REPLY_LENGTH)} -> {cut(_one_line(best), _SENTENCE_LENGTH)}"
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @dataclass(frozen=True)
@@ -36,7 +77,7 @@ class SummarizeHistory(ContextOperation, RecordConstructorArgs):
         env: An env that emits chat messages.
         summarize: What makes a summary: a callable or ``"module:function"`` from messages to text. It gets the
             conversation from its beginning, system message and first observation included, up to the last hidden turn.
-            The default takes one sentence out of each answer (:func:`agent_r1_wrappers.summaries.extractive`).
+            The default takes one sentence out of each answer (:func:`agent_r1_wrappers.summarize_history.extractive`).
         after_turns: The most turns that are shown in full.
         keep_turns: How many of the turns before the newest one are still shown in full after a summary.
         heading: What precedes the summary.
@@ -50,7 +91,7 @@ class SummarizeHistory(ContextOperation, RecordConstructorArgs):
         self,
         env: gymnasium.Env[list[Message], str],
         *,
-        summarize: str | Callable[[Sequence[Message]], str] = "agent_r1_wrappers.summaries:extractive",
+        summarize: str | Callable[[Sequence[Message]], str] = "agent_r1_wrappers.summarize_history:extractive",
         after_turns: int = 8,
         keep_turns: int = 4,
         heading: str = "Summary of the turns so far:",

@@ -9,8 +9,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_r1_envs.spaces import Message
 from agent_r1_wrappers.callables import recordable
 from agent_r1_wrappers.context_operation import ContextOperation
-from agent_r1_wrappers.fitting import fit, join_turns, split_turns
-from agent_r1_wrappers.lengths import message_length
+from agent_r1_wrappers.fitting import fit, join_turns, message_length, split_turns
 
 
 class TruncateHistory(ContextOperation, RecordConstructorArgs):
@@ -41,7 +40,7 @@ class TruncateHistory(ContextOperation, RecordConstructorArgs):
         *,
         turns: int | None = None,
         tokens: int | None = None,
-        length: str | Callable[..., int] = "agent_r1_wrappers.lengths:estimate_tokens",
+        length: str | Callable[..., int] = "agent_r1_wrappers.fitting:estimate_tokens",
         length_of: Literal["text", "messages"] = "text",
     ) -> None:
         length = recordable(length)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from agent_r1_envs.alfworld.expert.explorer import Notes
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.engine import Engine
-from agent_r1_envs.alfworld.game.model import NOTHING, State
+from agent_r1_envs.alfworld.game.model import NOTHING, State, members
 
 __all__ = ["draw"]
 

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from agent_r1_envs.alfworld.expert.planner import shortest_plan
 from agent_r1_envs.alfworld.expert.routes import Knowledge
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.engine import Action, Engine
-from agent_r1_envs.alfworld.game.model import Game, State
+from agent_r1_envs.alfworld.game.model import Game, State, members
 
 __all__ = ["Notes", "explore", "noted"]
 

@@ -14,9 +14,8 @@ from itertools import islice, permutations
 from typing import Final, NamedTuple
 
 from agent_r1_envs.alfworld.expert.routes import Knowledge, Visit, actions_of, cost_of, full_knowledge
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.engine import Action
-from agent_r1_envs.alfworld.game.model import NOTHING, Game, State
+from agent_r1_envs.alfworld.game.model import NOTHING, Game, State, members
 from agent_r1_envs.alfworld.game.scoring import PROCESS, is_won, treated
 
 __all__ = ["shortest_plan"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.dialects import DIALECTS
-from agent_r1_envs.alfworld.game.model import NOTHING, Game, State
+from agent_r1_envs.alfworld.game.model import NOTHING, Game, State, members
 from agent_r1_envs.alfworld.game.texts import (
     describe_inventory,
     describe_object,

@@ -2,14 +2,42 @@
 
 Objects, receptacles and places are numbers: positions in the game's tuples, which are in the order of the ids in the
 game file. That is the order in which TextWorld lists things, so a loop over the bits of a set lists them as it does.
+
+Sets of small numbers as the bits of an int: compact, immutable, and compared in one instruction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-__all__ = ["TASK_TYPES", "Game", "Goal", "State", "NOTHING"]
+__all__ = [
+    "Game",
+    "Goal",
+    "NOTHING",
+    "State",
+    "TASK_TYPES",
+    "bit_set",
+    "members",
+]
+
+
+def bit_set(numbers: Iterable[int]) -> int:
+    """Return the int whose bits are set at ``numbers``."""
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
+
+
+def members(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set, in ascending order."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
 
 TASK_TYPES: Final = (
     "pick_and_place_simple",

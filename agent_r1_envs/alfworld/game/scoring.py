@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent_r1_envs.alfworld.game.bits import members
-from agent_r1_envs.alfworld.game.model import NOTHING, Game, State
+from agent_r1_envs.alfworld.game.model import NOTHING, Game, State, members
 
 __all__ = ["PROCESS", "goal_conditions", "is_won"]
 

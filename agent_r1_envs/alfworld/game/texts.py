@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from agent_r1_envs.alfworld.game.bits import members
 from agent_r1_envs.alfworld.game.dialects import TASK_PREFIX
-from agent_r1_envs.alfworld.game.model import NOTHING, Game, State
+from agent_r1_envs.alfworld.game.model import NOTHING, Game, State, members
 
 __all__ = ["NOTHING_HAPPENS", "describe_inventory", "describe_object", "describe_place", "describe_receptacle", "intro"]
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 from agent_r1_envs.alfworld.expert.planner import shortest_plan
 from agent_r1_envs.alfworld.game.model import TASK_TYPES, Game
 from agent_r1_envs.alfworld.official.parsing import parse_game, read_game_file
-from agent_r1_envs.alfworld.official.records import Record
-from agent_r1_envs.alfworld.official.store import Problem
+from agent_r1_envs.alfworld.official.store import Problem, Record
 from agent_r1_envs.errors import DataError
 
 __all__ = ["OFFICIAL_SPLITS", "REASONS", "RawGame", "find_games", "read_game"]

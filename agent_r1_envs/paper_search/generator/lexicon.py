@@ -2,11 +2,39 @@
 
 What is the same is worded in several ways, as in real titles and abstracts: objects and operations have synonyms, and
 methods have a full name and a coined one, of which most papers use only one.
+
+Random choices made of ``random()`` alone, the one method that Python promises never to change.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from random import Random
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+
+def below(rng: Random, n: int) -> int:
+    """Draw an integer in ``[0, n)``."""
+    return int(rng.random() * n)
+
+
+def pick(rng: Random, items: Sequence[T]) -> T:
+    """Draw one item."""
+    return items[int(rng.random() * len(items))]
+
+
+def sample(rng: Random, items: Sequence[T], most: int) -> list[T]:
+    """Draw up to ``most`` distinct items, in the order in which they are drawn."""
+    left = list(items)
+    return [left.pop(int(rng.random() * len(left))) for _ in range(min(most, len(left)))]
+
+
+def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
+    """Return the items in a random order."""
+    return sample(rng, items, len(items))
+
 
 # What is studied, in two wordings each; groups of four belong to one field.
 FIELDS: Final = ("hydrology", "ecology", "transport", "energy", "agriculture", "geology")

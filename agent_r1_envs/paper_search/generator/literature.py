@@ -14,8 +14,7 @@ from random import Random
 from typing import Final, Literal
 
 from agent_r1_envs.paper_search.generator import writing
-from agent_r1_envs.paper_search.generator.draws import below, pick, sample
-from agent_r1_envs.paper_search.generator.lexicon import ANGLES, FINDINGS
+from agent_r1_envs.paper_search.generator.lexicon import ANGLES, FINDINGS, below, pick, sample
 from agent_r1_envs.paper_search.generator.subjects import Dataset, Method, Task, all_datasets, all_methods, all_tasks
 from agent_r1_envs.paper_search.papers.data import Paper, PaperRecord
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal
 
-from agent_r1_envs.paper_search.generator.draws import below, pick, shuffled
-from agent_r1_envs.paper_search.generator.lexicon import FINDINGS
+from agent_r1_envs.paper_search.generator.lexicon import FINDINGS, below, pick, shuffled
 from agent_r1_envs.paper_search.generator.literature import Literature, Work
 from agent_r1_envs.paper_search.papers.data import PaperQuery
 

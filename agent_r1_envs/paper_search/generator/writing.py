@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from agent_r1_envs.paper_search.generator.draws import pick, shuffled
-from agent_r1_envs.paper_search.generator.lexicon import FINDINGS, REPORT_SENTENCES, REPORT_TITLE
+from agent_r1_envs.paper_search.generator.lexicon import FINDINGS, REPORT_SENTENCES, REPORT_TITLE, pick, shuffled
 from agent_r1_envs.paper_search.generator.subjects import Dataset, Method, Task
 
 _TITLES: Final = (

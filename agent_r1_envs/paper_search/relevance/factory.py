@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent_r1_envs.cache import make_once
-from agent_r1_envs.paper_search.relevance.known import KnownAnswers
-from agent_r1_envs.paper_search.relevance.protocol import Selector
+from agent_r1_envs.paper_search.relevance.known import KnownAnswers, Selector
 
 SelectorSpec = str | Mapping[str, Any] | Selector
 

@@ -1,13 +1,33 @@
-"""Relevance from the known answers of a query."""
+"""Relevance from the known answers of a query.
+
+What judges how relevant a paper is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.retrieval import words
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Scores papers. One object serves all envs of a process, from any thread."""
+
+    def judge(self, query: PaperQuery, papers: Sequence[Paper]) -> list[float | None]:
+        """Return the relevance of each paper, from 0 to 1; None where it could not be judged.
+
+        It raises nothing for a service that fails: that costs a call its reward, never the episode.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what makes results comparable, as JSON data."""
+        ...
+
 
 _SHORTEST_WORD: Final = 4  # shorter ones say little of a subject
 

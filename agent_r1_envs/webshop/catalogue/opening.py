@@ -1,4 +1,7 @@
-"""Opens catalogues: builds a store when a catalogue is opened for the first time, and maps it from then on."""
+"""Opens catalogues: builds a store when a catalogue is opened for the first time, and maps it from then on.
+
+The embedded catalogue: a few thousand synthetic products, made when first used and shared by the process.
+"""
 
 import contextlib
 import glob
@@ -16,11 +19,31 @@ import numpy.typing as npt
 from agent_r1_envs.cache import make_once
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files import cache_folder, expand, resolve
+from agent_r1_envs.webshop.catalogue.build import Rows, build_store
 from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
-from agent_r1_envs.webshop.catalogue.files import Sources, find_sources
+from agent_r1_envs.webshop.catalogue.files import ByAsin, Sources, find_sources
 from agent_r1_envs.webshop.catalogue.nouns import find_tagger
 from agent_r1_envs.webshop.catalogue.store import MANIFEST, VERSION, Facts, content_hash, open_store, write_store
-from agent_r1_envs.webshop.store_fill import Rows, build_store
+from agent_r1_envs.webshop.generator.generator import PANEL, Item, generate
+
+
+def embedded_store() -> tuple[dict[str, npt.NDArray[Any]], Facts]:
+    """Build the embedded catalogue's store in memory."""
+    products, seed = PANEL
+    return build_in_memory(rows_of(generate(products, seed=seed), dataset="synthetic"))
+
+
+def rows_of(items: list[Item], *, dataset: str) -> Rows:
+    """Return generated products as what a store is built from."""
+    return Rows(
+        Path("(generated)"),
+        enumerate(item.row for item in items),
+        ByAsin(None, {item.asin: item.attributes for item in items}),
+        ByAsin(None, {item.asin: item.human for item in items}),
+        ByAsin(None, {item.asin: item.nouns for item in items}),
+        dataset,
+    )
+
 
 DEFAULT_SEED: Final = 233
 """The seed of hidden prices and price caps, unless another one is given."""
@@ -65,7 +88,7 @@ def open_catalogue(
 
 
 def build_in_memory(rows: Rows, **options: Any) -> _Store:
-    """Build a store that is only in memory; see :func:`~agent_r1_envs.webshop.store_fill.build_store`."""
+    """Build a store that is only in memory; see :func:`~agent_r1_envs.webshop.catalogue.build.build_store`."""
     products = io.BytesIO()
     arrays, facts = build_store(rows, products, **options)
     arrays["products_blob"] = np.frombuffer(products.getvalue(), dtype=np.uint8)
@@ -79,7 +102,7 @@ def build_in_folder(rows: Rows, folder: Path, *, more_facts: Facts, **options: A
         rows: What from.
         folder: Where.
         more_facts: JSON data for the manifest.
-        options: See :func:`~agent_r1_envs.webshop.store_fill.build_store`.
+        options: See :func:`~agent_r1_envs.webshop.catalogue.build.build_store`.
     """
     scratch = folder.parent / f"{folder.name}.{secrets.token_hex(8)}.tmp"
     scratch.mkdir(parents=True)  # not by tempfile, whose folders no other user can open
@@ -98,8 +121,6 @@ def _open(
     data: str | Path | Mapping[str, str] | None, nouns: str, strict: bool, limit: int | None, store: str | Path | None
 ) -> tuple[str, dict[str, npt.NDArray[Any]], Facts]:
     if data is None:
-        from agent_r1_envs.webshop.embedded import embedded_store
-
         if nouns not in ("auto", "given") or limit is not None or store is not None:
             raise ValueError("nouns, limit and store need data=, a path; the embedded catalogue is made in memory")
         return "embedded", *make_once("webshop embedded store", embedded_store)

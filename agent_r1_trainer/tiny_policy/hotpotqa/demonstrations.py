@@ -3,6 +3,8 @@
 A demonstration is played in the real environment, so that what the policy reads while it is cloned is what it reads in
 training, to the letter. Tasks come from training worlds of other seeds than the embedded panel, without end: the same
 names mean something else in each of them, so that the policy learns to read and not to remember.
+
+Every word that the tiny policy of HotpotQA meets in its environment.
 """
 
 from __future__ import annotations
@@ -20,19 +22,34 @@ import gymnasium
 from agent_r1_wrappers import recipes
 
 from agent_r1_envs.cache import clear_cache
-from agent_r1_envs.hotpotqa.generator import generate
+from agent_r1_envs.hotpotqa.generator import generate, vocabulary
 
 __all__ = [
     "ENV_ID",
     "ENV_KWARGS",
     "EXPERT",
-    "IMPATIENT",
     "Habits",
+    "IMPATIENT",
     "demonstrate",
+    "environment_words",
     "make_env",
     "stream_demonstrations",
     "teach",
 ]
+
+
+# What the environment says beside the encyclopedia's text: questions and results, and the beginning of its complaints.
+# The ends of those (JSON, what was echoed) are rare and read as unknown words.
+_ENVIRONMENT: Final = (
+    "Question Search then answer seen No passage matches Answer Error the query is empty "
+    "Invalid action this is not a call Write one line at most or closing missing there text after"
+)
+
+
+def environment_words() -> tuple[str, ...]:
+    """Return the words of the encyclopedia and those of the environment's own sentences, sorted."""
+    return tuple(sorted({*vocabulary(), *_ENVIRONMENT.split()}))
+
 
 ENV_ID: Final = "AgentR1/HotpotQA-v0"
 ENV_KWARGS: Final[dict[str, Any]] = {"top_k": 2, "max_calls": 1}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_wrappers.formats.lenient_json import LenientJSONError, read_values, strip_fence
-from agent_r1_wrappers.thinking import THINK_CLOSE, UnclosedThinkingError, opens_thinking, thinking_end
+from agent_r1_wrappers.formats.tags import THINK_CLOSE, UnclosedThinkingError, opens_thinking, thinking_end
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 MAX_CALLS = 32

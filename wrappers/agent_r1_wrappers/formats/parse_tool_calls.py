@@ -11,7 +11,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls, parse_calls
 from agent_r1_wrappers.formats.action_format import ActionFormat
 from agent_r1_wrappers.formats.hermes import MAX_CALLS, HermesError, RawCall, read_calls, write_call
-from agent_r1_wrappers.thinking import THINK_CLOSE, THINK_OPEN, thinking_end
+from agent_r1_wrappers.formats.tags import THINK_CLOSE, THINK_OPEN, thinking_end
 
 TEMPLATE_KEY = "chat_template_kwargs"
 

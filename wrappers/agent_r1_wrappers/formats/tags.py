@@ -5,12 +5,42 @@ Two rules make writing invertible without touching what models normally write:
 * A tag inside the text gets a backslash after its ``<`` (``<\/action>``), and one that has backslashes gets one more.
   Reading takes one away.
 * White space around the text is dropped unless the tag says ``xml:space="preserve"``. Writing says so where it matters.
+
+Where thinking ends in a reply.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+
+
+class UnclosedThinkingError(ValueError):
+    """The reply opens thinking and never closes it."""
+
+
+def opens_thinking(reply: str) -> bool:
+    """Return whether the reply begins with ``<think>``."""
+    return reply.lstrip().startswith(THINK_OPEN)
+
+
+def thinking_end(reply: str) -> int:
+    """Return the position behind the first ``</think>``, 0 if there is none.
+
+    A template may have opened the thinking in the prompt, so the reply need not.
+
+    Raises:
+        UnclosedThinkingError: If the reply begins with ``<think>`` and does not close it.
+    """
+    end = reply.find(THINK_CLOSE)
+    if end >= 0:
+        return end + len(THINK_CLOSE)
+    if opens_thinking(reply):
+        raise UnclosedThinkingError("<think> is not closed by </think>")
+    return 0
+
 
 _PRESERVE = ' xml:space="preserve"'
 _NAME = re.compile(r"[A-Za-z][\w-]*")

@@ -12,9 +12,9 @@ import gymnasium
 
 from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
 from agent_r1_envs.retry import PassingFailure, is_passing
-from agent_r1_trainer.bench.agents.base import Act, AgentError, Reply
-from agent_r1_trainer.bench.agents.tool_calls import Turn, read_message, with_calls
+from agent_r1_trainer.bench.agents import Act, AgentError, Reply
 from agent_r1_trainer.bench.sampling import LENGTHS, complete_sampling, request_arguments
+from agent_r1_trainer.bench.tool_calls import Turn, read_message, with_calls
 
 __all__ = ["ChatAgent"]
 
@@ -29,7 +29,7 @@ class ChatAgent:
     """Plays through the messages that the env emits.
 
     Each turn posts the whole conversation. Tool schemas, if the recipe hands them on (``chat_template_kwargs``), go
-    along as ``tools``; see :mod:`agent_r1_trainer.bench.agents.tool_calls` for the calls that come back. A key in the
+    along as ``tools``; see :mod:`agent_r1_trainer.bench.tool_calls` for the calls that come back. A key in the
     environment variable ``OPENAI_API_KEY`` is sent.
 
     A model that refuses ``max_tokens`` and asks for ``max_completion_tokens`` gets that instead, from then on.
