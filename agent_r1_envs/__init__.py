@@ -14,6 +14,7 @@ used, so that the import stays cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_envs.moved import resolve_moved
 from agent_r1_envs.registration import ENVIRONMENTS, register_environments
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _HOME = {
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 
+resolve_moved()
 register_environments()
 
 
