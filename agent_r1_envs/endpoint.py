@@ -184,10 +184,10 @@ def chat_address(url: str) -> str:
 
 def _is_address(url: str) -> bool:
     try:
-        parts = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError):
+        parts, port = httpx.URL(url), urlsplit(url).port  # httpx takes brackets that are not closed, and any port
+    except (httpx.InvalidURL, TypeError, ValueError):
         return False
-    return parts.scheme in ("http", "https") and bool(parts.host)
+    return parts.scheme in ("http", "https") and bool(parts.host) and port != 0
 
 
 def _message(body: Any) -> str:

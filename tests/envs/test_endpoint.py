@@ -155,6 +155,13 @@ def test_odd_text_can_be_sent_and_odd_numbers_cannot(server: JsonServer) -> None
         endpoint(server).post({"a": float("nan")})
 
 
+@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host", "http://", "http://[::1", "http://u:p@h:99999/", None, 3])
+def test_what_is_no_address_is_refused_at_once(url: Any) -> None:
+    for make in (JsonEndpoint, chat_address):
+        with pytest.raises(ValueError, match="expected an address like http://host:port/.*, got '(?!.*u:p)"):
+            make(url)
+
+
 def test_addresses_of_chat_completions() -> None:
     whole = "https://h/openai/deployments/d/chat/completions?api-version=1"
     assert chat_address(whole) == whole
