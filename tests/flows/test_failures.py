@@ -333,7 +333,7 @@ def worker(folder: Path) -> None:
 def test_what_breaks_on_one_process_ends_all_of_them(tmp_path):
     script = tmp_path / "worker.py"
     script.write_text(
-        f"from pathlib import Path; from tests.trainer.test_failures import worker; worker(Path({str(tmp_path)!r}))"
+        f"from pathlib import Path; from tests.flows.test_failures import worker; worker(Path({str(tmp_path)!r}))"
     )
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
     launch += ["--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", str(script)]

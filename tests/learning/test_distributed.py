@@ -88,7 +88,9 @@ def worker(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("two")
-    code = f"from pathlib import Path; from tests.trainer.test_distributed import worker; worker(Path({str(folder)!r}))"
+    code = (
+        f"from pathlib import Path; from tests.learning.test_distributed import worker; worker(Path({str(folder)!r}))"
+    )
     script = folder / "worker.py"
     script.write_text(code)
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
