@@ -11,10 +11,10 @@ Importing the package registers its environments::
 used, so that the import stays cheap.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_r1_envs.moved import resolve_moved
+from agent_r1_envs.names import import_on_use
 from agent_r1_envs.registration import ENVIRONMENTS, register_environments
 
 if TYPE_CHECKING:
@@ -50,27 +50,22 @@ __all__ = [
     "snapshot",
 ]
 
-_HOME = {
-    "actions": ["MalformedAction"],
-    "cache": ["clear_cache"],
-    "core": ["AgentEnv", "Outcome", "Score"],
-    "errors": ["DataError", "ResetNeeded", "SnapshotError", "ToolError"],
-    "snapshots": ["Snapshot", "restore", "snapshot"],
-    "spaces": ["FreeText", "Messages"],
-    "tasks": ["TaskSet"],
-    "tools": ["BaseTool", "Tool", "ToolEnv", "ToolResult"],
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-
 resolve_moved()
 register_environments()
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name where it is first used (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = import_on_use(
+    __name__,
+    {
+        "actions": ["MalformedAction"],
+        "cache": ["clear_cache"],
+        "core": ["AgentEnv", "Outcome", "Score"],
+        "errors": ["DataError", "ResetNeeded", "SnapshotError", "ToolError"],
+        "snapshots": ["Snapshot", "restore", "snapshot"],
+        "spaces": ["FreeText", "Messages"],
+        "tasks": ["TaskSet"],
+        "tools": ["BaseTool", "Tool", "ToolEnv", "ToolResult"],
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from agent_r1_envs.names import did_you_mean
+
 __all__ = ["argument_names", "explain_unknown", "passes_on", "unknown_argument"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _PYTHONS_WORDS = re.compile(r"(\S+\(\)) got an unexpected keyword argument '(\w+)'")
-_SUGGESTS = "did you mean"
 
 
 def argument_names(creator: Callable[..., Any]) -> list[str]:
@@ -44,9 +44,9 @@ def unknown_argument(owner: str, name: str, names: Iterable[str]) -> str:
     "TillEnv() got an unexpected keyword argument 'oder': did you mean 'order'?"
     """
     known = list(names)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.65)
-    hint = f"{_SUGGESTS} {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
-    return f"{owner} got an unexpected keyword argument {name!r}" + (f": {hint}" if known else "")
+    there_are = f"there are {', '.join(known)}" if known else ""
+    hint = did_you_mean(name, known, otherwise=there_are, before=": ", form=repr)
+    return f"{owner} got an unexpected keyword argument {name!r}{hint}"
 
 
 def explain_unknown(error: TypeError, creator: Callable[..., Any], arguments: Mapping[str, Any]) -> TypeError | None:
@@ -61,7 +61,7 @@ def explain_unknown(error: TypeError, creator: Callable[..., Any], arguments: Ma
         None if something else is wrong, or the error has a hint already.
     """
     found = _PYTHONS_WORDS.search(str(error))
-    if found is None or found[2] not in arguments or f": {_SUGGESTS}" in str(error) or ": there are" in str(error):
+    if found is None or found[2] not in arguments or ": did you mean" in str(error) or ": there are" in str(error):
         return None
     names = argument_names(creator)
     return None if found[2] in names else TypeError(unknown_argument(found[1], found[2], names))

@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from agent_r1_envs.names import did_you_mean
+
 __all__ = ["TaskSet"]
 
 TaskT = TypeVar("TaskT")
@@ -97,10 +99,7 @@ class TaskSet(Sequence[TaskT], Generic[TaskT]):
         try:
             return self._positions[task_id]
         except KeyError:
-            from rapidfuzz import process  # only a typing mistake needs it
-
-            near = [match for match, _, _ in process.extract(task_id, self._ids, limit=3, score_cutoff=60)]
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            hint = did_you_mean(task_id, self._ids, form=repr)
             raise KeyError(f"no task {task_id!r} in split {self._split!r} of {self._dataset!r}{hint}") from None
 
     @overload

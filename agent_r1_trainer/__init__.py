@@ -3,8 +3,9 @@
 Nothing heavy is imported before it is used: the command line and the benchmark run without torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
     from agent_r1_trainer.curriculum.sampler import GroupResult, TaskSampler
@@ -31,16 +32,18 @@ __all__ = [
     "warm_start",
 ]
 
-_HOME = {
-    "flows": ["AgentEnvLoop", "AgentFlowBase", "Assignment", "SingleStepFlow"],
-    "environments.mixture": ["MixtureEntry"],
-    "steppo_config": ["StepPOConfig"],
-    "trainer.steppo_trainer": ["StepPOTrainer"],
-    "curriculum.sampler": ["GroupResult", "TaskSampler"],
-    "trajectory": ["Step", "StopReason", "Trajectory"],
-    "sft.run": ["warm_start"],
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
+_import = import_on_use(
+    __name__,
+    {
+        "flows": ["AgentEnvLoop", "AgentFlowBase", "Assignment", "SingleStepFlow"],
+        "environments.mixture": ["MixtureEntry"],
+        "steppo_config": ["StepPOConfig"],
+        "trainer.steppo_trainer": ["StepPOTrainer"],
+        "curriculum.sampler": ["GroupResult", "TaskSampler"],
+        "trajectory": ["Step", "StopReason", "Trajectory"],
+        "sft.run": ["warm_start"],
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -49,10 +52,8 @@ def __getattr__(name: str) -> Any:
     Raises:
         ImportError: Something of the extra ``train`` is missing; the message says how to install it.
     """
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return _import(name)
     except ModuleNotFoundError as error:
         from agent_r1_trainer.extras import explain_missing
 

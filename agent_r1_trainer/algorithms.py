@@ -34,11 +34,12 @@ Sources, by the arXiv numbers in the table:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from agent_r1_envs.names import did_you_mean
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm_settings", "find_algorithm", "make_way"]
 
@@ -158,8 +159,7 @@ def find_algorithm(name: Any) -> Algorithm:
     """
     found = ALGORITHMS.get(name) if isinstance(name, str) else None
     if found is None:
-        near = difflib.get_close_matches(str(name).lower().replace("-", "_"), ALGORITHMS, n=2)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(ALGORITHMS)}"
+        hint = did_you_mean(str(name), ALGORITHMS.keys(), otherwise=f"there are {', '.join(ALGORITHMS)}")
         raise ValueError(f"there is no algorithm {name!r}{hint}")
     return found
 

@@ -3,8 +3,9 @@
 ``gymnasium.make("AgentR1/ALFWorld-v0")`` makes the environment; see :class:`ALFWorldEnv` for its arguments.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
     from agent_r1_envs.alfworld.env import ALFWorldEnv
@@ -32,21 +33,16 @@ __all__ = [
     "shortest_plan",
 ]
 
-_HOME = {
-    "game.engine": ["Engine"],
-    "env": ["ALFWorldEnv"],
-    "export": ["export_game", "export_panel"],
-    "generator.generator": ["Difficulty", "generate_game"],
-    "game.model": ["TASK_TYPES", "Game", "State"],
-    "official.parsing": ["parse_game", "read_game_file"],
-    "expert.planner": ["shortest_plan"],
-    "sources": ["load_tasks"],
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name where it is first used (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = import_on_use(
+    __name__,
+    {
+        "game.engine": ["Engine"],
+        "env": ["ALFWorldEnv"],
+        "export": ["export_game", "export_panel"],
+        "generator.generator": ["Difficulty", "generate_game"],
+        "game.model": ["TASK_TYPES", "Game", "State"],
+        "official.parsing": ["parse_game", "read_game_file"],
+        "expert.planner": ["shortest_plan"],
+        "sources": ["load_tasks"],
+    },
+)

@@ -3,8 +3,9 @@
 ``gymnasium.make("AgentR1/HotpotQA-v0")`` makes the environment; see :class:`HotpotQAEnv` for its arguments.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
     from agent_r1_envs.hotpotqa.data import Paragraph, Question
@@ -14,19 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HotpotQAEnv", "Paragraph", "Question", "generate", "iter_corpus", "load_questions", "stream"]
 
-_HOME = {
-    "HotpotQAEnv": "env",
-    "Paragraph": "data",
-    "Question": "data",
-    "generate": "generator",
-    "iter_corpus": "loading",
-    "load_questions": "loading",
-    "stream": "generator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name where it is first used (PEP 562)."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = import_on_use(
+    __name__,
+    {
+        "data": ["Paragraph", "Question"],
+        "env": ["HotpotQAEnv"],
+        "generator": ["generate", "stream"],
+        "loading": ["iter_corpus", "load_questions"],
+    },
+)

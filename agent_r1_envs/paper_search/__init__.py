@@ -3,8 +3,9 @@
 ``gymnasium.make("AgentR1/PaperSearch-v0")`` makes the environment; see :class:`PaperSearchEnv` for its arguments.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
     from agent_r1_envs.paper_search.backends import Backend, Corpus, CorpusBackend, SemanticScholarBackend
@@ -29,18 +30,13 @@ __all__ = [
     "load_queries",
 ]
 
-_HOME = {
-    "backends": ["Backend", "Corpus", "CorpusBackend", "SemanticScholarBackend"],
-    "papers.data": ["Paper", "PaperQuery", "PaperRecord"],
-    "env": ["PaperSearchEnv"],
-    "loading": ["build_corpus", "iter_papers", "load_corpus", "load_queries"],
-    "relevance": ["Selector"],
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name where it is first used (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = import_on_use(
+    __name__,
+    {
+        "backends": ["Backend", "Corpus", "CorpusBackend", "SemanticScholarBackend"],
+        "papers.data": ["Paper", "PaperQuery", "PaperRecord"],
+        "env": ["PaperSearchEnv"],
+        "loading": ["build_corpus", "iter_papers", "load_corpus", "load_queries"],
+        "relevance": ["Selector"],
+    },
+)

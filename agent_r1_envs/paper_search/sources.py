@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from agent_r1_envs.cache import load_once, make_once
+from agent_r1_envs.names import load_factory
 from agent_r1_envs.paper_search.backends.corpus import CorpusBackend
 from agent_r1_envs.paper_search.backends.protocol import Backend
 from agent_r1_envs.paper_search.embedded import embedded_backend, load_panel
@@ -102,14 +102,7 @@ def _make(name: str, options: dict[str, Any]) -> Backend:
         from agent_r1_envs.paper_search.backends.semantic_scholar import SemanticScholarBackend
 
         return SemanticScholarBackend(**options)
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"unknown backend {name!r}; expected {_FORMS}")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load backend {name!r}: {error}") from error
-    backend = factory(**options)
+    backend = load_factory(name, "backend", _FORMS)(**options)
     if not isinstance(backend, Backend):
         raise TypeError(f"{name} returned {type(backend).__name__}, which has no look_up and describe")
     return backend

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_r1_envs.names import load_factory
 from agent_r1_envs.retrieval.okapi import OkapiRetriever
 from agent_r1_envs.retrieval.types import Passage, Retriever
 
@@ -50,14 +50,7 @@ def _named(name: str, options: dict[str, Any], passages: Sequence[Passage] | Non
         if passages is None:
             raise ValueError('retriever "okapi" indexes passages, and none were given')
         return OkapiRetriever(passages, **options)
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"unknown retriever {name!r}; expected {_FORMS}")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load retriever {name!r}: {error}") from error
-    retriever = factory(passages, **options)
+    retriever = load_factory(name, "retriever", _FORMS)(passages, **options)
     if not isinstance(retriever, Retriever):
         raise TypeError(f"{name} returned {type(retriever).__name__}, which has no search and search_batch")
     return retriever

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, get_args, overload
 import numpy as np
 
 from agent_r1_envs.cache import make_once
+from agent_r1_envs.names import did_you_mean
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
 from agent_r1_envs.webshop.catalogue.data import Goal
@@ -94,12 +95,7 @@ class GoalTasks(TaskSet[Goal]):
             position = bisect_left(self.places, place)
             if position < len(self) and self.places[position] == place:
                 return position
-        hint = ""
-        if len(self) <= _COMPARABLE:
-            from rapidfuzz import process  # only a typing mistake needs it
-
-            near = [match for match, _, _ in process.extract(task_id, list(self.ids), limit=3, score_cutoff=60)]
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        hint = did_you_mean(task_id, self.ids, form=repr) if len(self) <= _COMPARABLE else ""
         raise KeyError(f"no task {task_id!r} in split {self._split!r} of {self._dataset!r}{hint}")
 
     @overload

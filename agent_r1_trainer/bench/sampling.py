@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from agent_r1_envs.names import did_you_mean
 from agent_r1_trainer.generation.protocol import SamplingParams
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 
@@ -119,5 +119,4 @@ def _further(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def _near(name: str, known: Iterable[str]) -> str:
     aliases = {"max_completion_tokens": "max_tokens", "max_new_tokens": "max_tokens"}
-    near = [aliases[name]] if name in aliases else difflib.get_close_matches(name, known, n=2)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(aliases.get(name, name), known)

@@ -17,6 +17,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscr
 from gymnasium.wrappers import TimeLimit
 
 from agent_r1_envs.arguments import explain_unknown
+from agent_r1_envs.names import nearest
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_envs.text import mend
 from agent_r1_trainer.environments.contract import CheckedEnv, close_quietly
@@ -62,14 +63,10 @@ def find_spec(env_id: str) -> EnvSpec:
 
 
 def _near(name: str) -> list[str]:
-    from rapidfuzz import fuzz, process, utils
-
     # Gymnasium compares within a namespace only, so a forgotten one leaves it without a suggestion. Ids with one first.
     ids = sorted(gymnasium.registry, key=lambda other: "/" not in other)
     names = {other: other.rpartition("/")[2].rpartition("-v")[0] for other in ids}
-    wanted = name.rpartition("/")[2]
-    found = process.extract(wanted, names, scorer=fuzz.ratio, processor=utils.default_process, limit=3, score_cutoff=70)
-    return [other for _, _, other in found]
+    return nearest(name.rpartition("/")[2], names)
 
 
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]

@@ -5,8 +5,9 @@ The names are imported when they are first used, so that importing the package c
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
     from agent_r1_trainer.generation.protocol import Generation, Generator, SamplingParams
@@ -14,15 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Generation", "Generator", "SamplingParams", "TransformersGenerator"]
 
-_HOME = {
-    "Generation": "protocol",
-    "Generator": "protocol",
-    "SamplingParams": "protocol",
-    "TransformersGenerator": "transformers_generator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = import_on_use(
+    __name__,
+    {
+        "protocol": ["Generation", "Generator", "SamplingParams"],
+        "transformers_generator": ["TransformersGenerator"],
+    },
+)

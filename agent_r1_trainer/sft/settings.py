@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_envs.names import did_you_mean
+
 if TYPE_CHECKING:
     from trl import SFTConfig
 
@@ -74,7 +76,6 @@ def check_names(values: Mapping[str, Any], source: str, own: set[str] | None = N
     Raises:
         ValueError: There is such a name.
     """
-    from rapidfuzz import process
     from trl import SFTConfig
 
     known = (own or set()) | {f.name for f in dataclasses.fields(SFTConfig) if f.init} - _FIXED.keys()
@@ -82,9 +83,7 @@ def check_names(values: Mapping[str, Any], source: str, own: set[str] | None = N
         if name in _FIXED:
             raise ValueError(f"{source}: {name} cannot be set: {_FIXED[name]}")
         if name not in known:
-            near = [match for match, _, _ in process.extract(str(name), sorted(known), limit=3, score_cutoff=70)]
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"{source}: there is no setting {name!r}{hint}")
+            raise ValueError(f"{source}: there is no setting {name!r}{did_you_mean(str(name), sorted(known))}")
 
 
 def make_sft_config(output_dir: str, values: Mapping[str, Any]) -> SFTConfig:

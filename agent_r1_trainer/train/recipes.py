@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from agent_r1_envs.names import did_you_mean
 from agent_r1_trainer.algorithms import algorithm_settings, find_algorithm, make_way
 
 __all__ = ["find_recipe", "load_recipe", "merge_settings", "recipe_names", "recipe_summary"]
@@ -52,8 +52,7 @@ def find_recipe(name: str | Path, folder: Path | None = None) -> Path:
     known = recipe_names() + recipe_names(bases=True)
     if path.as_posix() in known:
         return SHIPPED / f"{path.as_posix()}.yaml"
-    near = difflib.get_close_matches(path.as_posix(), known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `agent-r1 recipes` lists them"
+    hint = did_you_mean(path.as_posix(), known, otherwise="`agent-r1 recipes` lists them")
     raise ValueError(f"there is no recipe {str(name)!r}{hint} (a path to a file ends in .yaml)")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union
 
+from agent_r1_envs.names import did_you_mean
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.recipes import load_recipe
@@ -270,10 +271,6 @@ def _exam(values: Any, source: str) -> ExamSettings:
 
 
 def _refuse_unknown(values: Mapping[str, Any], known: set[str], source: str) -> None:
-    from rapidfuzz import process
-
     for name in values:
         if name not in known:
-            near = [match for match, _, _ in process.extract(str(name), sorted(known), limit=3, score_cutoff=70)]
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"{source}: there is no setting {name!r}{hint}")
+            raise ValueError(f"{source}: there is no setting {name!r}{did_you_mean(str(name), sorted(known))}")

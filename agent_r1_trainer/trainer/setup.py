@@ -5,13 +5,13 @@ The task sampler that the settings ask for.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from agent_r1_envs.names import load_factory
 from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
 from agent_r1_trainer.environments.factory import EnvFactory
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FlowSetup",
-    "load_factory",
     "make_loop",
     "make_task_sampler",
     "set_up_flows",
@@ -40,6 +39,9 @@ def make_task_sampler(
     given: TaskSampler | None = None,
 ) -> TaskSampler:
     """Return the sampler that was given, that of the settings, or a walk through the panels.
+
+    A factory that the settings name as `module:factory` is called with `panels`, `groups` (tasks of a rollout), `seed`
+    and `weights`, all by name.
 
     Args:
         config: The settings.
@@ -58,31 +60,14 @@ def make_task_sampler(
         raise ValueError(f"pass either task_sampler or the setting task_sampler={config.task_sampler!r}, not both")
     sampler = given
     if sampler is None:
-        factory = TaskCursor if config.task_sampler is None else load_factory(config.task_sampler)
+        named = config.task_sampler
+        factory = TaskCursor if named is None else load_factory(named, "task_sampler", "'module:factory'")
         sampler = factory(panels=panels, groups=config.groups_per_rollout, seed=config.seed, weights=weights)
     if not isinstance(sampler, TaskSampler):
         raise TypeError(
             f"a task sampler needs assignments, observe, state_dict and load_state_dict, got {type(sampler).__name__}"
         )
     return sampler
-
-
-def load_factory(name: str) -> Callable[..., TaskSampler]:
-    """Find the factory that a setting names as `module:factory`.
-
-    It is called with `panels` (size of each environment's panel, None without one), `groups` (tasks of a rollout),
-    `seed` and `weights` (of each environment), all by name.
-
-    Raises:
-        ValueError: There is no such thing.
-    """
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"task_sampler must be 'module:factory', got {name!r}")
-    try:
-        return cast(Callable[..., TaskSampler], getattr(importlib.import_module(module), attribute))
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load task_sampler={name!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import torch
 from agent_r1_trainer.curriculum.medium_difficulty import MediumDifficulty
 from agent_r1_trainer.curriculum.sampler import GroupResult, TaskSampler, group_assignments, group_results
 from agent_r1_trainer.environments.mixture import MixtureEntry
-from agent_r1_trainer.trainer.setup import load_factory, make_task_sampler
+from agent_r1_trainer.trainer.setup import make_task_sampler
 from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
 ENVS = {"cue": MixtureEntry(CueEnv, kwargs={"tasks": 6}), "stall": MixtureEntry(StallEnv, max_turns=3)}
@@ -134,12 +134,12 @@ def test_a_group_without_a_usable_episode_is_not_reported():
 
 def test_samplers_that_are_none_are_refused(tmp_path):
     for name, message in (
-        ("somewhere", "must be 'module:factory'"),
+        ("somewhere", "unknown task_sampler 'somewhere'; expected 'module:factory'"),
         ("agent_r1_trainer.nowhere:x", "cannot load"),
         ("agent_r1_trainer.curriculum.medium_difficulty:Missing", "cannot load"),
     ):
         with pytest.raises(ValueError, match=message):
-            load_factory(name)
+            make_trainer(tmp_path, max_steps=4, task_sampler=name)
     with pytest.raises(TypeError, match="needs assignments, observe, state_dict and load_state_dict, got dict"):
         make_trainer(tmp_path, max_steps=4, task_sampler="builtins:dict")
     sampler = MediumDifficulty({"": 8}, 16, 0, {"": 1.0})

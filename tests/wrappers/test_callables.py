@@ -2,7 +2,7 @@ import copy
 import functools
 
 import pytest
-from agent_r1_wrappers.callables import Live, is_name, load_callable, load_name, recordable
+from agent_r1_wrappers.callables import Live, load_callable, recordable
 
 
 class Model:
@@ -13,17 +13,8 @@ class Model:
         raise AssertionError("a live object must not be copied")
 
 
-def test_names():
-    assert load_name("json:dumps")([]) == "[]"
-    assert load_name("json:JSONDecoder.decode")
-    assert load_callable("json:dumps", "x") and load_callable(len, "x") is len
-    assert is_name("a.b:c") and not is_name("a: b") and not is_name("Question: who?") and not is_name(3)
-    with pytest.raises(ValueError, match="module:name"):
-        load_name("json")
-    with pytest.raises(ImportError, match="has no 'nothing'"):
-        load_name("json:nothing")
-    with pytest.raises(ImportError):
-        load_name("no_such_module:x")
+def test_callables_are_given_live_or_by_name():
+    assert load_callable("json:dumps", "x")([]) == "[]" and load_callable(len, "x") is len
     with pytest.raises(TypeError, match="length must be a callable"):
         load_callable(3, "length")
 
@@ -34,6 +25,6 @@ def test_live_objects_are_recorded_without_a_copy():
     assert copy.deepcopy({"a": recorded})["a"].target is model
     assert recorded("a") == "A" and recorded == Live(model) and recordable(recorded) is recorded
     assert len({recorded, Live(model)}) == 1 and "Model" in repr(recorded)
-    for plain in ("json:dumps", len.__class__, None, test_names, 3):
+    for plain in ("json:dumps", len.__class__, None, Model.__call__, 3):
         assert recordable(plain) is plain
     assert isinstance(recordable(functools.partial(len)), Live)

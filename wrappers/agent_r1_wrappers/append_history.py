@@ -8,9 +8,9 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from agent_r1_envs.names import is_name, load_name
 from agent_r1_envs.spaces import Message, Messages
 from agent_r1_envs.text import clean, is_unicode
-from agent_r1_wrappers.callables import is_name, load_name
 from agent_r1_wrappers.fitting import fit_space
 from agent_r1_wrappers.formats.action_format import INSTRUCTION_KEY
 from agent_r1_wrappers.order import WrapperState, require_text

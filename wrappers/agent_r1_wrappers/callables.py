@@ -1,12 +1,10 @@
-"""Callables and texts that a wrapper's spec can name, so that the spec stays JSON data."""
+"""Callables that a wrapper's spec can name or share, so that the spec stays JSON data."""
 
-import importlib
-import re
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeGuard
+from typing import Any
 
-_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
+from agent_r1_envs.names import load_name
 
 
 class Live:
@@ -33,30 +31,6 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self.target!r})"
-
-
-def is_name(value: object) -> TypeGuard[str]:
-    """Return whether a value has the form ``"module:name"``."""
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
-
-
-def load_name(name: str) -> Any:
-    """Return what ``"module:name"`` names.
-
-    Raises:
-        ValueError: If the text has another form.
-        ImportError: If there is no such module, or nothing of this name in it.
-    """
-    if not is_name(name):
-        raise ValueError(f"expected 'module:name', got {name!r}")
-    module, _, path = name.partition(":")
-    value: Any = importlib.import_module(module)
-    for part in path.split("."):
-        try:
-            value = getattr(value, part)
-        except AttributeError:
-            raise ImportError(f"{name!r}: module {module!r} has no {path!r}") from None
-    return value
 
 
 def load_callable(value: str | Callable[..., Any], argument: str) -> Callable[..., Any]:

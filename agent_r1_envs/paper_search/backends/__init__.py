@@ -1,7 +1,8 @@
 """Search services: a local corpus, the live Graph API."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agent_r1_envs.names import import_on_use
 from agent_r1_envs.paper_search.backends.corpus import Corpus, CorpusBackend
 from agent_r1_envs.paper_search.backends.protocol import Backend, Expand, Found, Limits, Lookup, Search
 
@@ -20,10 +21,5 @@ __all__ = [
     "SemanticScholarBackend",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "SemanticScholarBackend":  # its HTTP client takes a tenth of a second to import
-        from agent_r1_envs.paper_search.backends.semantic_scholar import SemanticScholarBackend
-
-        return SemanticScholarBackend
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Its HTTP client takes a tenth of a second to import.
+__getattr__ = import_on_use(__name__, {"semantic_scholar": ["SemanticScholarBackend"]})

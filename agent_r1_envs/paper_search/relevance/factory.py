@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from agent_r1_envs.cache import make_once
+from agent_r1_envs.names import load_factory
 from agent_r1_envs.paper_search.relevance.known import KnownAnswers, Selector
 
 SelectorSpec = str | Mapping[str, Any] | Selector
@@ -56,14 +56,7 @@ def _make(name: str, options: dict[str, Any]) -> Selector:
         from agent_r1_envs.paper_search.relevance.judge import JudgeSelector
 
         return JudgeSelector(**options)
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise ValueError(f"unknown relevance {name!r}; expected {_FORMS}")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load relevance {name!r}: {error}") from error
-    selector = factory(**options)
+    selector = load_factory(name, "relevance", _FORMS)(**options)
     if not isinstance(selector, Selector):
         raise TypeError(f"{name} returned {type(selector).__name__}, which has no judge and describe")
     return selector
