@@ -1,7 +1,4 @@
-"""What is reported about episodes, and the store that holds metrics until the next log.
-
-The chance that at least one of k tries at a task succeeds.
-"""
+"""What is reported about episodes, pass@k included, and the store that holds metrics until the next log."""
 
 from __future__ import annotations
 

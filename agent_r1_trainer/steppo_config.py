@@ -1,7 +1,4 @@
-"""Settings of `StepPOTrainer`.
-
-Settings that `StepPOTrainer` refuses, with the reason and what to do instead.
-"""
+"""The settings of `StepPOTrainer`, and those that it refuses, with the reason and what to do instead."""
 
 from __future__ import annotations
 

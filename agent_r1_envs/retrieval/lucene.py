@@ -4,9 +4,7 @@ Anserini's defaults are ``k1 = 0.9`` and ``b = 0.4``. A query is a bag of words 
 is the sum over the query's terms of ``w - w / (1 + tf * n)``: ``w`` is the term's inverse document frequency times its
 count in the query, ``tf`` its count in the document, and ``n`` stands for the length of the document, which Lucene
 keeps in one byte. Terms are rounded to float32, summed in float64 and rounded again. Equal scores go by the documents'
-names, not by their numbers.
-
-Builds a :class:`~agent_r1_envs.retrieval.lucene.LuceneIndex`, one document at a time.
+names, not by their numbers. An index is built one document at a time.
 """
 
 from __future__ import annotations
@@ -26,8 +24,9 @@ from agent_r1_envs.retrieval.postings import Vocabulary
 
 K1: Final = 0.9
 B: Final = 0.4
-
 _FREE: Final = 24  # shorter lengths are their own byte; beyond, four significant bits of the excess are kept
+_CHUNK: Final = 1 << 20  # postings sorted at a time, so that memory stays near the size of the result
+_MOST: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,38 +105,6 @@ class LuceneIndex:
         return np.float32(math.log(1 + (self.filled - frequency + 0.5) / (frequency + 0.5)))
 
 
-def encode_length(length: int) -> int:
-    """Return the byte in which Lucene keeps a length (``SmallFloat.intToByte4``).
-
-    >>> [decode_length(encode_length(n)) for n in (7, 39, 40, 41, 50, 1000)]
-    [7, 39, 40, 40, 50, 984]
-    """
-    if length < _FREE:
-        return length
-    rest = length - _FREE
-    bits = rest.bit_length()
-    return _FREE + (rest if bits < 4 else (rest >> (bits - 4)) & 7 | (bits - 3) << 3)
-
-
-def decode_length(code: int) -> int:
-    """Return the length that a byte stands for: the longest that is no longer than the original."""
-    if code < _FREE:
-        return code
-    mantissa, shift = (code - _FREE) & 7, ((code - _FREE) >> 3) - 1
-    return _FREE + (mantissa if shift < 0 else (mantissa | 8) << shift)
-
-
-def inverse_norms(average: np.float32, *, k1: float, b: float) -> npt.NDArray[np.float32]:
-    """Return ``1 / (k1 * (1 - b + b * length / average))`` for the lengths of all bytes, float32 of shape ``[256]``."""
-    one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)
-    lengths = np.array([decode_length(code) for code in range(256)], dtype=np.float32)
-    return one / (k1_ * ((one - b_) + b_ * lengths / average))
-
-
-_CHUNK: Final = 1 << 20  # postings sorted at a time, so that memory stays near the size of the result
-_MOST: Final = 65_535
-
-
 class LuceneBuilder:
     """Collects documents; keeps 6 bytes for each different word of a document, and the vocabulary.
 
@@ -210,3 +177,31 @@ class LuceneBuilder:
             documents[target] = np.searchsorted(ends, begin + order, side="right")
             placed[target] = counts[begin : begin + _CHUNK][order]
         return documents, placed
+
+
+def encode_length(length: int) -> int:
+    """Return the byte in which Lucene keeps a length (``SmallFloat.intToByte4``).
+
+    >>> [decode_length(encode_length(n)) for n in (7, 39, 40, 41, 50, 1000)]
+    [7, 39, 40, 40, 50, 984]
+    """
+    if length < _FREE:
+        return length
+    rest = length - _FREE
+    bits = rest.bit_length()
+    return _FREE + (rest if bits < 4 else (rest >> (bits - 4)) & 7 | (bits - 3) << 3)
+
+
+def decode_length(code: int) -> int:
+    """Return the length that a byte stands for: the longest that is no longer than the original."""
+    if code < _FREE:
+        return code
+    mantissa, shift = (code - _FREE) & 7, ((code - _FREE) >> 3) - 1
+    return _FREE + (mantissa if shift < 0 else (mantissa | 8) << shift)
+
+
+def inverse_norms(average: np.float32, *, k1: float, b: float) -> npt.NDArray[np.float32]:
+    """Return ``1 / (k1 * (1 - b + b * length / average))`` for the lengths of all bytes, float32 of shape ``[256]``."""
+    one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)
+    lengths = np.array([decode_length(code) for code in range(256)], dtype=np.float32)
+    return one / (k1_ * ((one - b_) + b_ * lengths / average))

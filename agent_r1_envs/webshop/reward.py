@@ -1,11 +1,9 @@
 """What a purchase is worth: the original's fuzzy reward, and a strict one for options.
 
-Fuzzy equality of short texts: the ``token_set_ratio(a, b) > 85`` of the fuzz library that the original pins.
-
-That library (0.19, without its speed-up) compares with difflib, whose ratio is never above the one that rapidfuzz
-computes in a microsecond. So rapidfuzz turns down nearly all pairs, and difflib decides on the few that are left.
-
-Colour words: the original's reward sees nothing of an option but the first colour word in it.
+Texts are equal where the fuzz library that the original pins says ``token_set_ratio(a, b) > 85``. That library (0.19,
+without its speed-up) compares with difflib, whose ratio is never above the one that rapidfuzz computes in a
+microsecond. So rapidfuzz turns down nearly all pairs, and difflib decides on the few that are left. Of an option the
+original's reward sees nothing but the first colour word in it.
 """
 
 from __future__ import annotations
@@ -24,17 +22,11 @@ from agent_r1_envs.webshop.catalogue.data import Goal
 if TYPE_CHECKING:
     from agent_r1_envs.webshop.catalogue.catalogue import Catalogue
 
-__all__ = [
-    "COLOURS",
-    "Judge",
-    "RewardKind",
-    "THRESHOLD",
-    "matches",
-    "normalise_colour",
-    "process",
-    "token_set_ratio",
-]
+__all__ = ["COLOURS", "THRESHOLD", "Judge", "RewardKind", "matches", "normalise_colour", "process", "token_set_ratio"]
 
+RewardKind = Literal["original", "strict"]
+_CACHED_PRODUCTS: Final = 512
+_CACHED_GOALS: Final = 4096
 
 THRESHOLD: Final = 85
 """Scores above this are matches."""
@@ -43,47 +35,6 @@ THRESHOLD: Final = 85
 _HOPELESS: Final = THRESHOLD + 0.5 - 1e-6
 _NON_WORD: Final = re.compile(r"\W")
 _LATIN_1: Final = dict.fromkeys(range(128, 256))
-
-
-def process(text: str) -> str:
-    """Drop the characters U+0080 to U+00FF, put a space for all but word characters, lower the case, and strip."""
-    if not text.isascii():
-        text = text.translate(_LATIN_1)
-    return _NON_WORD.sub(" ", text).lower().strip()
-
-
-def token_set_ratio(first: str, second: str) -> int:
-    """Return how alike two processed texts are as sets of words, from 0 to 100.
-
-    Example:
-        >>> token_set_ratio("x large", "xx large"), token_set_ratio("grey", "gray")
-        (93, 75)
-    """
-    if not first or not second:
-        return 0
-    words, others = set(first.split()), set(second.split())
-    common = " ".join(sorted(words & others))
-    left = f"{common} {' '.join(sorted(words - others))}".strip()
-    right = f"{common} {' '.join(sorted(others - words))}".strip()
-    return max(_ratio(common, left), _ratio(common, right), _ratio(left, right))
-
-
-def matches(first: str, second: str) -> bool:
-    """Tell whether two processed texts count as the same."""
-    if first == second:
-        return bool(first)
-    if fuzz.token_set_ratio(first, second) < _HOPELESS:
-        return False
-    return token_set_ratio(first, second) > THRESHOLD
-
-
-def _ratio(first: str, second: str) -> int:
-    if first == second:
-        return 100
-    if not first or not second:
-        return 0
-    return round(100 * SequenceMatcher(None, first, second).ratio())
-
 
 COLOURS: Final = tuple(
     """
@@ -97,29 +48,6 @@ COLOURS: Final = tuple(
     """.split()
 )
 """In the order in which they are looked for."""
-
-
-def normalise_colour(option: str | tuple[str, str]) -> str | tuple[str, str]:
-    """Return the first of the colour words that ``option`` holds, or ``option`` itself.
-
-    Args:
-        option: A value, which holds a colour as a part of it (``tan`` in ``standard``), or a pair of group and value,
-            which holds one only if group or value is a colour and nothing else.
-
-    Example:
-        >>> normalise_colour("washed black"), normalise_colour("standard"), normalise_colour(("color", "dark blue"))
-        ('ash', 'tan', ('color', 'dark blue'))
-    """
-    for colour in COLOURS:
-        if colour in option:
-            return colour
-    return option
-
-
-RewardKind = Literal["original", "strict"]
-
-_CACHED_PRODUCTS: Final = 512
-_CACHED_GOALS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +201,60 @@ def _strict_hits(goal: Goal, options: Mapping[str, str]) -> list[bool]:
         return [options.get(group) == value for group, value in goal.goal_options.items()]
     chosen = set(options.values())
     return [value.strip().replace("/", " | ").lower() in chosen for value in goal.goal_options]
+
+
+def process(text: str) -> str:
+    """Drop the characters U+0080 to U+00FF, put a space for all but word characters, lower the case, and strip."""
+    if not text.isascii():
+        text = text.translate(_LATIN_1)
+    return _NON_WORD.sub(" ", text).lower().strip()
+
+
+def token_set_ratio(first: str, second: str) -> int:
+    """Return how alike two processed texts are as sets of words, from 0 to 100.
+
+    Example:
+        >>> token_set_ratio("x large", "xx large"), token_set_ratio("grey", "gray")
+        (93, 75)
+    """
+    if not first or not second:
+        return 0
+    words, others = set(first.split()), set(second.split())
+    common = " ".join(sorted(words & others))
+    left = f"{common} {' '.join(sorted(words - others))}".strip()
+    right = f"{common} {' '.join(sorted(others - words))}".strip()
+    return max(_ratio(common, left), _ratio(common, right), _ratio(left, right))
+
+
+def matches(first: str, second: str) -> bool:
+    """Tell whether two processed texts count as the same."""
+    if first == second:
+        return bool(first)
+    if fuzz.token_set_ratio(first, second) < _HOPELESS:
+        return False
+    return token_set_ratio(first, second) > THRESHOLD
+
+
+def _ratio(first: str, second: str) -> int:
+    if first == second:
+        return 100
+    if not first or not second:
+        return 0
+    return round(100 * SequenceMatcher(None, first, second).ratio())
+
+
+def normalise_colour(option: str | tuple[str, str]) -> str | tuple[str, str]:
+    """Return the first of the colour words that ``option`` holds, or ``option`` itself.
+
+    Args:
+        option: A value, which holds a colour as a part of it (``tan`` in ``standard``), or a pair of group and value,
+            which holds one only if group or value is a colour and nothing else.
+
+    Example:
+        >>> normalise_colour("washed black"), normalise_colour("standard"), normalise_colour(("color", "dark blue"))
+        ('ash', 'tan', ('color', 'dark blue'))
+    """
+    for colour in COLOURS:
+        if colour in option:
+            return colour
+    return option

@@ -1,8 +1,7 @@
 """A split's goals as a panel of tasks that makes each goal when it is asked for.
 
-The full catalogue has millions of synthetic goals: a list of them would take more memory than everything else.
-
-What envs share: the tasks of a split, and the shop and judge of a catalogue, each made once a process.
+The full catalogue has millions of synthetic goals: a list of them would take more memory than everything else. Panels,
+and the shop and the judge of a catalogue, are made once a process and shared by its environments.
 """
 
 from __future__ import annotations
@@ -25,18 +24,57 @@ from agent_r1_envs.webshop.pages.rules import Rules
 from agent_r1_envs.webshop.reward import Judge, RewardKind
 from agent_r1_envs.webshop.shop import Shop
 
-__all__ = [
-    "Panel",
-    "Sampling",
-    "load_judge",
-    "load_panel",
-    "load_shop",
-]
-
+__all__ = ["Panel", "Sampling", "load_judge", "load_panel", "load_shop"]
 
 _FILES: Final = {"human": "human instructions (items_human_ins.json)", "synthetic": "attributes (items_ins_v2.json)"}
 _REMEMBERED: Final = 4096
 _COMPARABLE: Final = 50_000  # ids among which a mistyped one is looked for
+Sampling = Literal["uniform", "weighted", "original"]
+
+
+class Panel:
+    """The goals of a split.
+
+    Args:
+        catalogue: The catalogue.
+        kind: The kind of the goals.
+        split: The split.
+
+    Attributes:
+        kind: The kind.
+        tasks: The goals of the split.
+        places: Their places among all goals of the kind.
+
+    Raises:
+        ValueError: There is no such split, or it holds no goal.
+    """
+
+    def __init__(self, catalogue: Catalogue, kind: GoalKind, split: str) -> None:
+        self.kind = kind
+        self.tasks = GoalTasks(catalogue, kind, split)
+        self.places = self.tasks.places
+        self._catalogue = catalogue
+        self._samplers: dict[tuple[tuple[int, int], bool], WeightedSampler] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
+        return self  # nothing in it changes
+
+    def draw(self, fraction: float, shard: tuple[int, int], *, original: bool) -> int:
+        """Return the position in the split that a number from [0, 1) falls on, by weight.
+
+        Args:
+            fraction: The number.
+            shard: ``(i, n)``: the positions ``i, i + n, ...``.
+            original: Whether to draw as the original does (see
+                :class:`~agent_r1_envs.webshop.catalogue.goals.WeightedSampler`).
+        """
+        index, count = shard
+        sampler = self._samplers.get((shard, original))
+        if sampler is None:
+            weights = self._catalogue.goals(self.kind).weights()[np.asarray(self.places)]
+            sampler = WeightedSampler(weights[index::count], original=original)
+            self._samplers[shard, original] = sampler
+        return index + count * sampler.draw(fraction)
 
 
 class GoalTasks(TaskSet[Goal]):
@@ -141,54 +179,6 @@ class _Ids(Sequence[str]):
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(str.__eq__, self, other))
 
     __hash__ = None  # type: ignore[assignment]  # it is compared by its content
-
-
-Sampling = Literal["uniform", "weighted", "original"]
-
-
-class Panel:
-    """The goals of a split.
-
-    Args:
-        catalogue: The catalogue.
-        kind: The kind of the goals.
-        split: The split.
-
-    Attributes:
-        kind: The kind.
-        tasks: The goals of the split.
-        places: Their places among all goals of the kind.
-
-    Raises:
-        ValueError: There is no such split, or it holds no goal.
-    """
-
-    def __init__(self, catalogue: Catalogue, kind: GoalKind, split: str) -> None:
-        self.kind = kind
-        self.tasks = GoalTasks(catalogue, kind, split)
-        self.places = self.tasks.places
-        self._catalogue = catalogue
-        self._samplers: dict[tuple[tuple[int, int], bool], WeightedSampler] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Panel:
-        return self  # nothing in it changes
-
-    def draw(self, fraction: float, shard: tuple[int, int], *, original: bool) -> int:
-        """Return the position in the split that a number from [0, 1) falls on, by weight.
-
-        Args:
-            fraction: The number.
-            shard: ``(i, n)``: the positions ``i, i + n, ...``.
-            original: Whether to draw as the original does (see
-                :class:`~agent_r1_envs.webshop.catalogue.goals.WeightedSampler`).
-        """
-        index, count = shard
-        sampler = self._samplers.get((shard, original))
-        if sampler is None:
-            weights = self._catalogue.goals(self.kind).weights()[np.asarray(self.places)]
-            sampler = WeightedSampler(weights[index::count], original=original)
-            self._samplers[shard, original] = sampler
-        return index + count * sampler.draw(fraction)
 
 
 def load_panel(catalogue: Catalogue, kind: GoalKind, split: str) -> Panel:

@@ -1,7 +1,4 @@
-"""One episode of a benchmark: an env, an agent, a record.
-
-What is kept of an episode of a benchmark run: one line of JSON.
-"""
+"""One episode of a benchmark: an env, an agent, and the record that is kept of it, one line of JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +11,7 @@ import gymnasium
 from agent_r1_trainer.bench.agents import Agent, Reply
 from agent_r1_trainer.environments.contract import CheckedEnv, error_text, verdict
 
-__all__ = [
-    "EpisodeRecord",
-    "Job",
-    "play_episode",
-]
+__all__ = ["EpisodeRecord", "Job", "play_episode"]
 
 
 @dataclass(frozen=True, slots=True)

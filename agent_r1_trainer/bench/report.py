@@ -1,10 +1,9 @@
-"""From the records of a run to the figures that are printed and saved.
+"""From the records of a run to the figures that are printed and saved, with 95 % intervals.
 
-Figures over episodes with 95 % intervals that are none too narrow at 0 and 1.
-
-A bootstrap of an agent that never succeeded draws nothing but failures: an interval from 0 to 0, as if no success were
-possible. So shares of episodes have Wilson's score interval, and differences of two such shares Newcombe's, which is
-made of Wilson's; figures without bounds, such as rewards, have percentile bootstraps.
+Intervals must not be too narrow at 0 and 1. A bootstrap of an agent that never succeeded draws nothing but failures: an
+interval from 0 to 0, as if no success were possible. So shares of episodes have Wilson's score interval, and
+differences of two such shares Newcombe's, which is made of Wilson's; figures without bounds, such as rewards, have
+percentile bootstraps.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ __all__ = [
     "write_summary",
 ]
 
-
 _Z = 1.959963984540054
 """97.5th percentile of the normal distribution."""
 
@@ -49,6 +47,65 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of a run.
+
+    A failed episode counts as one without success, with score 0: an agent whose server breaks down has not solved the
+    task. How many there are is said beside it.
+
+    Attributes:
+        episodes: Number of episodes played.
+        failed: How many of them broke down.
+        stops: Number of episodes by why they stopped.
+        score: Mean score.
+        success: Share of episodes with success.
+        reward: Mean sum of rewards.
+        turns: Mean number of actions.
+        invalid_rate: Share of the actions that the env refused.
+        usage: Sums of what the turns count, such as ``prompt_tokens``; empty where they count nothing.
+    """
+
+    episodes: int
+    failed: int
+    stops: dict[str, int]
+    score: Estimate
+    success: Estimate
+    reward: Estimate
+    turns: Estimate
+    invalid_rate: Estimate
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+def summarize(records: Sequence[EpisodeRecord]) -> Summary:
+    """Compute the figures.
+
+    Raises:
+        ValueError: There is no record.
+    """
+    usage: Counter[str] = Counter()
+    for record in records:
+        for step in record.steps:
+            usage.update(step.get("usage", {}))
+    reward, turns = ratio_estimates([[r.reward, r.turns] for r in records], [[1, 1]] * len(records))
+    return Summary(
+        episodes=len(records),
+        failed=sum(r.failed for r in records),
+        stops=dict(Counter(r.stop for r in records).most_common()),
+        score=share_estimate([r.score for r in records]),
+        success=share_estimate([r.success for r in records]),
+        reward=reward,
+        turns=turns,
+        invalid_rate=share_estimate([r.invalid for r in records], [r.turns for r in records]),
+        usage=dict(usage),
+    )
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the figures as JSON, in one step."""
+    write_json(path, asdict(summary))
 
 
 def share_estimate(numerators: npt.ArrayLike, denominators: npt.ArrayLike | None = None, *, seed: int = 0) -> Estimate:
@@ -164,62 +221,3 @@ def _combined(own: float, other: float, correlation: float) -> float:
 def _ratio(over: npt.NDArray[np.float64], under: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     total = under.sum(axis=0)
     return np.divide(over.sum(axis=0), total, out=np.zeros_like(total), where=total != 0)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The figures of a run.
-
-    A failed episode counts as one without success, with score 0: an agent whose server breaks down has not solved the
-    task. How many there are is said beside it.
-
-    Attributes:
-        episodes: Number of episodes played.
-        failed: How many of them broke down.
-        stops: Number of episodes by why they stopped.
-        score: Mean score.
-        success: Share of episodes with success.
-        reward: Mean sum of rewards.
-        turns: Mean number of actions.
-        invalid_rate: Share of the actions that the env refused.
-        usage: Sums of what the turns count, such as ``prompt_tokens``; empty where they count nothing.
-    """
-
-    episodes: int
-    failed: int
-    stops: dict[str, int]
-    score: Estimate
-    success: Estimate
-    reward: Estimate
-    turns: Estimate
-    invalid_rate: Estimate
-    usage: dict[str, int] = field(default_factory=dict)
-
-
-def summarize(records: Sequence[EpisodeRecord]) -> Summary:
-    """Compute the figures.
-
-    Raises:
-        ValueError: There is no record.
-    """
-    usage: Counter[str] = Counter()
-    for record in records:
-        for step in record.steps:
-            usage.update(step.get("usage", {}))
-    reward, turns = ratio_estimates([[r.reward, r.turns] for r in records], [[1, 1]] * len(records))
-    return Summary(
-        episodes=len(records),
-        failed=sum(r.failed for r in records),
-        stops=dict(Counter(r.stop for r in records).most_common()),
-        score=share_estimate([r.score for r in records]),
-        success=share_estimate([r.success for r in records]),
-        reward=reward,
-        turns=turns,
-        invalid_rate=share_estimate([r.invalid for r in records], [r.turns for r in records]),
-        usage=dict(usage),
-    )
-
-
-def write_summary(summary: Summary, path: Path) -> None:
-    """Write the figures as JSON, in one step."""
-    write_json(path, asdict(summary))

@@ -1,8 +1,6 @@
 """What an advantage estimator reads and what it returns.
 
-The kinds of array that credit is computed with.
-
-Which steps saw the same state.
+Which steps saw the same state is in the batch as numbers; `anchor_numbers` makes them of what the steps recorded.
 """
 
 from collections.abc import Sequence
@@ -14,45 +12,10 @@ from numpy.typing import NDArray
 
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = [
-    "Credit",
-    "CreditBatch",
-    "Floats",
-    "Integers",
-    "anchor_numbers",
-]
-
+__all__ = ["Credit", "CreditBatch", "Floats", "Integers", "anchor_numbers"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-def anchor_numbers(anchors: Sequence[str]) -> Integers:
-    """Number the anchors of steps, for `CreditBatch.anchors`.
-
-    Equal strings get equal numbers. An empty one means that nobody said which state it was: such a step gets a number
-    of its own, so that it is compared with no other.
-
-    Args:
-        anchors: `Step.anchor` of the steps of all ranks, in the order of the batch.
-
-    Returns:
-        [N] int64.
-
-    >>> anchor_numbers(["kitchen", "hall", "", "kitchen", ""]).tolist()
-    [0, 1, -1, 0, -2]
-    """
-    # A table and no array of strings: that would drop zeros at their ends, and be as wide as the longest of them.
-    numbers: dict[str, int] = {}
-    unknown = -1
-    result = np.empty(len(anchors), dtype=np.int64)
-    for index, anchor in enumerate(anchors):
-        if anchor:
-            result[index] = numbers.setdefault(anchor, len(numbers))
-        else:
-            result[index] = unknown
-            unknown -= 1
-    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,3 +212,31 @@ class Credit:
 
     advantages: Floats
     returns: Floats | None = None
+
+
+def anchor_numbers(anchors: Sequence[str]) -> Integers:
+    """Number the anchors of steps, for `CreditBatch.anchors`.
+
+    Equal strings get equal numbers. An empty one means that nobody said which state it was: such a step gets a number
+    of its own, so that it is compared with no other.
+
+    Args:
+        anchors: `Step.anchor` of the steps of all ranks, in the order of the batch.
+
+    Returns:
+        [N] int64.
+
+    >>> anchor_numbers(["kitchen", "hall", "", "kitchen", ""]).tolist()
+    [0, 1, -1, 0, -2]
+    """
+    # A table and no array of strings: that would drop zeros at their ends, and be as wide as the longest of them.
+    numbers: dict[str, int] = {}
+    unknown = -1
+    result = np.empty(len(anchors), dtype=np.int64)
+    for index, anchor in enumerate(anchors):
+        if anchor:
+            result[index] = numbers.setdefault(anchor, len(numbers))
+        else:
+            result[index] = unknown
+            unknown -= 1
+    return result

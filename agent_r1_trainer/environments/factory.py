@@ -1,6 +1,6 @@
 """From the `env` argument of a trainer to a factory of environments that speak chat messages.
 
-Ids of environments, and the nearest ones to an id that there is not.
+An id that is not registered is refused with the nearest ones that are.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from agent_r1_envs.text import mend
 from agent_r1_trainer.environments.contract import CheckedEnv, close_quietly
 
 __all__ = [
+    "RECIPES",
     "EnvArgument",
     "EnvFactory",
     "Panel",
-    "RECIPES",
     "Recipe",
     "UnbuiltEnv",
     "find_spec",
@@ -35,44 +35,9 @@ __all__ = [
     "turn_limit",
 ]
 
-
-def find_spec(env_id: str) -> EnvSpec:
-    """Return the spec of a registered environment.
-
-    Args:
-        env_id: An id, or ``"module:id"`` with the module that registers it.
-
-    Raises:
-        ImportError: The module cannot be imported.
-        gymnasium.error.Error: There is no such environment; the message names near ones.
-    """
-    import agent_r1_wrappers  # noqa: F401  (registers the ids of environments and recipes)
-
-    module, _, name = env_id.rpartition(":")
-    if module:
-        import_module(module)
-    try:
-        return gymnasium.spec(name)
-    except gymnasium.error.Error as error:
-        near = [] if "Did you mean" in str(error) else _near(name)
-        if not near:
-            raise
-        raise type(error)(
-            f"{str(error).rstrip('.')}. Did you mean: {', '.join(f'`{other}`' for other in near)}?"
-        ) from None
-
-
-def _near(name: str) -> list[str]:
-    # Gymnasium compares within a namespace only, so a forgotten one leaves it without a suggestion. Ids with one first.
-    ids = sorted(gymnasium.registry, key=lambda other: "/" not in other)
-    names = {other: other.rpartition("/")[2].rpartition("-v")[0] for other in ids}
-    return nearest(name.rpartition("/")[2], names)
-
-
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "tools", "native", "none"]
 RECIPES: tuple[str, ...] = get_args(Recipe)
-
 _NOT_TEXT = (Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Tuple)
 
 
@@ -181,6 +146,24 @@ def make_env(source: str | EnvSpec, kwargs: Mapping[str, Any], max_turns: int | 
         raise
 
 
+def _apply_recipe(env: gymnasium.Env, recipe: Recipe) -> gymnasium.Env:
+    from agent_r1_wrappers import recipes
+
+    stacks = {"default": recipes.default, "tools": recipes.tools, "native": recipes.native}
+    return stacks[recipe](env)
+
+
+class UnbuiltEnv(gymnasium.Env[Any, Any]):
+    """Stands for an environment whose construction failed, and fails in its stead."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Raise the error again."""
+        raise self._error
+
+
 class Panel:
     """The tasks of an environment, as far as they have to be known outside of it.
 
@@ -224,6 +207,14 @@ class Panel:
         return self.content_hash or hashlib.sha256("\n".join(self.ids).encode()).hexdigest()
 
 
+def panel_of(env: gymnasium.Env) -> Panel | None:
+    """The panel of an environment; None if it has none and only seeds tell tasks apart."""
+    try:
+        return Panel(getattr(env.unwrapped, "tasks", None))
+    except TypeError:
+        return None
+
+
 def _column(tasks: Any, name: str) -> Sequence[str] | None:
     """What a panel has for each of its tasks, as text; None where it has nothing of the kind.
 
@@ -239,14 +230,6 @@ def _column(tasks: Any, name: str) -> Sequence[str] | None:
     return found if len(found) == len(tasks) else None
 
 
-def panel_of(env: gymnasium.Env) -> Panel | None:
-    """The panel of an environment; None if it has none and only seeds tell tasks apart."""
-    try:
-        return Panel(getattr(env.unwrapped, "tasks", None))
-    except TypeError:
-        return None
-
-
 def turn_limit(env: gymnasium.Env) -> int | None:
     """Most turns of an episode that the wrappers allow; None if there is no limit."""
     limits = []
@@ -257,19 +240,34 @@ def turn_limit(env: gymnasium.Env) -> int | None:
     return min(limits, default=None)
 
 
-class UnbuiltEnv(gymnasium.Env[Any, Any]):
-    """Stands for an environment whose construction failed, and fails in its stead."""
+def find_spec(env_id: str) -> EnvSpec:
+    """Return the spec of a registered environment.
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    Args:
+        env_id: An id, or ``"module:id"`` with the module that registers it.
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Raise the error again."""
-        raise self._error
+    Raises:
+        ImportError: The module cannot be imported.
+        gymnasium.error.Error: There is no such environment; the message names near ones.
+    """
+    import agent_r1_wrappers  # noqa: F401  (registers the ids of environments and recipes)
+
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    try:
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        near = [] if "Did you mean" in str(error) else _near(name)
+        if not near:
+            raise
+        raise type(error)(
+            f"{str(error).rstrip('.')}. Did you mean: {', '.join(f'`{other}`' for other in near)}?"
+        ) from None
 
 
-def _apply_recipe(env: gymnasium.Env, recipe: Recipe) -> gymnasium.Env:
-    from agent_r1_wrappers import recipes
-
-    stacks = {"default": recipes.default, "tools": recipes.tools, "native": recipes.native}
-    return stacks[recipe](env)
+def _near(name: str) -> list[str]:
+    # Gymnasium compares within a namespace only, so a forgotten one leaves it without a suggestion. Ids with one first.
+    ids = sorted(gymnasium.registry, key=lambda other: "/" not in other)
+    names = {other: other.rpartition("/")[2].rpartition("-v")[0] for other in ids}
+    return nearest(name.rpartition("/")[2], names)

@@ -1,6 +1,7 @@
 """One episode of an environment, seen from the policy: prompts out, replies in.
 
-What tells the state of an environment from others, for estimators that compare steps taken in the same state.
+A step may record its anchor, which tells the state that it was taken in from others, for estimators that compare steps
+taken in the same state.
 """
 
 from __future__ import annotations
@@ -19,68 +20,9 @@ from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
-__all__ = [
-    "AnchorKind",
-    "Episode",
-    "record_observations",
-    "state_anchor",
-]
-
+__all__ = ["AnchorKind", "Episode", "record_observations", "state_anchor"]
 
 AnchorKind = Literal["state", "observation"]
-
-
-class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Keeps the last observation of an environment before its other wrappers make something else of it."""
-
-    last: Any = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self.last, info = self.env.reset(seed=seed, options=options)
-        return self.last, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        self.last, *rest = self.env.step(action)
-        return self.last, *rest
-
-
-def record_observations(env: gymnasium.Env[Any, Any]) -> None:
-    """Keep what the innermost environment says, so that `state_anchor` finds it; call it before a reset.
-
-    It goes directly around `env.unwrapped`, inside all wrappers. An environment without wrappers needs nothing.
-    """
-    inner = _innermost_wrapper(env)
-    if inner is not None and not isinstance(inner, _Recorder):
-        inner.env = _Recorder(inner.env)
-
-
-def state_anchor(env: gymnasium.Env[Any, Any], observation: Any, kind: AnchorKind) -> str:
-    """A hash that equal states of the same task share.
-
-    Args:
-        env: The environment, after a reset or step.
-        observation: What it returned, wrappers included: taken where there is no wrapper.
-        kind: ``"observation"`` hashes what the environment said, before wrappers. ``"state"`` takes the environment's
-            own ``env.unwrapped.state_key()`` where it has one (`AgentEnv.state_key`), else the observation.
-
-    Returns:
-        A short string, never empty.
-    """
-    state_key = getattr(env.unwrapped, "state_key", None)
-    if kind == "state" and callable(state_key):
-        try:
-            return str(state_key())
-        except SnapshotError:  # its author did not say what the state is
-            pass
-    inner = _innermost_wrapper(env)
-    return digest(inner.last if isinstance(inner, _Recorder) else observation)
-
-
-def _innermost_wrapper(env: gymnasium.Env[Any, Any]) -> gymnasium.Wrapper[Any, Any, Any, Any] | None:
-    inner = env if isinstance(env, gymnasium.Wrapper) else None
-    while inner is not None and isinstance(inner.env, gymnasium.Wrapper):
-        inner = inner.env
-    return inner
 
 
 class Episode:
@@ -252,3 +194,56 @@ class Episode:
             reward_info=self._info.get("reward_info", {}),
             info={"seed": self.assignment.seed, "protocol": self._protocol},
         )
+
+
+def record_observations(env: gymnasium.Env[Any, Any]) -> None:
+    """Keep what the innermost environment says, so that `state_anchor` finds it; call it before a reset.
+
+    It goes directly around `env.unwrapped`, inside all wrappers. An environment without wrappers needs nothing.
+    """
+    inner = _innermost_wrapper(env)
+    if inner is not None and not isinstance(inner, _Recorder):
+        inner.env = _Recorder(inner.env)
+
+
+class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Keeps the last observation of an environment before its other wrappers make something else of it."""
+
+    last: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.last, info = self.env.reset(seed=seed, options=options)
+        return self.last, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.last, *rest = self.env.step(action)
+        return self.last, *rest
+
+
+def state_anchor(env: gymnasium.Env[Any, Any], observation: Any, kind: AnchorKind) -> str:
+    """A hash that equal states of the same task share.
+
+    Args:
+        env: The environment, after a reset or step.
+        observation: What it returned, wrappers included: taken where there is no wrapper.
+        kind: ``"observation"`` hashes what the environment said, before wrappers. ``"state"`` takes the environment's
+            own ``env.unwrapped.state_key()`` where it has one (`AgentEnv.state_key`), else the observation.
+
+    Returns:
+        A short string, never empty.
+    """
+    state_key = getattr(env.unwrapped, "state_key", None)
+    if kind == "state" and callable(state_key):
+        try:
+            return str(state_key())
+        except SnapshotError:  # its author did not say what the state is
+            pass
+    inner = _innermost_wrapper(env)
+    return digest(inner.last if isinstance(inner, _Recorder) else observation)
+
+
+def _innermost_wrapper(env: gymnasium.Env[Any, Any]) -> gymnasium.Wrapper[Any, Any, Any, Any] | None:
+    inner = env if isinstance(env, gymnasium.Wrapper) else None
+    while inner is not None and isinstance(inner.env, gymnasium.Wrapper):
+        inner = inner.env
+    return inner

@@ -1,6 +1,6 @@
 """Scores a collected batch and assigns its credit.
 
-Groups that teach nothing: every sample of the task got the same return.
+Groups that teach nothing, because every sample of the task got the same return, may be left out.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = [
-    "ExperienceMaker",
-    "zero_variance",
-]
+__all__ = ["ExperienceMaker", "zero_variance"]
 
 
 def zero_variance(facts: Sequence[BatchFacts]) -> tuple[list[bool], float]:

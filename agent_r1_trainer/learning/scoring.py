@@ -1,10 +1,8 @@
-"""A forward pass that returns what the losses need and nothing else.
+"""A forward pass that returns what the losses need and nothing else, of the policy or its reference.
 
 The log-probabilities, entropies and values of a packed batch are read at a few positions, so the language-model head is
 applied to those alone: prompts, padding and what the environment said never meet the vocabulary. The pass is reached
 through the model's own `forward`, so that DDP and PEFT wrap it like any other.
-
-Runs the policy and its reference over micro-batches.
 """
 
 from __future__ import annotations
@@ -30,16 +28,7 @@ from agent_r1_trainer.credit import Level
 from agent_r1_trainer.losses import token_log_probs
 from agent_r1_trainer.packing import MicroBatch
 
-__all__ = [
-    "Reference",
-    "ScoreRequest",
-    "Scores",
-    "ValueHead",
-    "attach_scoring",
-    "read_values",
-    "score",
-]
-
+__all__ = ["Reference", "ScoreRequest", "Scores", "ValueHead", "attach_scoring", "read_values", "score"]
 
 CHUNK = 4096
 """Tokens whose logits exist at the same time: with 150,000 words, 2.5 GB in fp32."""

@@ -1,18 +1,11 @@
-"""The whole loss of a micro-batch.
+"""The loss of a micro-batch, whole, and then the terms that it is made of.
 
-The clipped surrogate of PPO, with asymmetric bounds and an optional dual clip.
+Its terms are PPO's clipped surrogate, with asymmetric bounds and an optional dual clip, of a ratio per token or step;
+the KL divergence to a reference policy (Schulman 2020); the critic's loss.
 
-The policy ratio, per token or per step.
-
-Estimators of the KL divergence to a reference policy (Schulman 2020).
-
-Truncated importance weights between the sampler and the trainer.
-
-The sampler (vLLM, another precision, a KV cache) gives other log-probabilities than the trainer for the same ids. The
-loss is an expectation under the trainer's policy, so each token is weighted by the ratio of the two, truncated from
-above to bound the variance.
-
-The critic's loss.
+Tokens are weighted for what the sampler (vLLM, another precision, a KV cache) does differently: it gives other
+log-probabilities than the trainer for the same ids. The loss is an expectation under the trainer's policy, so each
+token has the ratio of the two as its weight, truncated from above to bound the variance.
 """
 
 from dataclasses import dataclass
@@ -25,10 +18,10 @@ from agent_r1_trainer.losses.metrics import MetricSums
 from agent_r1_trainer.losses.tokens import segment_mean, segment_sum, token_weights
 
 __all__ = [
+    "MAX_LOG_RATIO",
     "ImportanceLevel",
     "KLEstimator",
     "LossConfig",
-    "MAX_LOG_RATIO",
     "RatioLevel",
     "check_loss_estimator",
     "clipped_surrogate",
@@ -41,205 +34,12 @@ __all__ = [
     "value_loss",
 ]
 
-
-def clipped_surrogate(
-    log_ratio: Tensor,
-    advantages: Tensor,
-    *,
-    epsilon_low: float,
-    epsilon_high: float,
-    dual_clip: float | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Loss of each token: ``max(-rho A, -clip(rho, 1 - low, 1 + high) A)``.
-
-    With a dual clip ``c > 1`` (Ye et al. 2020) the loss of a negative advantage is at most ``-c A``, so that a token
-    whose probability grew a lot cannot dominate the batch: ``min(max(-rho A, -clip(rho) A), -c A)`` for ``A < 0``.
-
-    Args:
-        log_ratio: [M] from `log_ratios`.
-        advantages: [M] the advantage of each token's step.
-        epsilon_low: The ratio is held above ``1 - epsilon_low``.
-        epsilon_high: The ratio is held below ``1 + epsilon_high``.
-        dual_clip: c, or None for no dual clip.
-
-    Returns:
-        The loss [M], and three masks [M] of tokens without gradient: cut at the lower bound (only possible for A <
-        0), cut at the upper bound (only for A > 0), cut by the dual clip.
-    """
-    ratio = log_ratio.exp()
-    loss = torch.maximum(-ratio * advantages, -ratio.clamp(1.0 - epsilon_low, 1.0 + epsilon_high) * advantages)
-    low = (ratio < 1.0 - epsilon_low) & (advantages < 0)
-    high = (ratio > 1.0 + epsilon_high) & (advantages > 0)
-    if dual_clip is None:
-        return loss, low, high, torch.zeros_like(low)
-    bound = -dual_clip * advantages
-    dual = (advantages < 0) & (loss > bound)
-    return torch.where(dual, bound, loss), low, high, dual
-
-
 RatioLevel = Literal["token", "sequence"]
-MAX_LOG_RATIO = 20.0
-"""Log-ratios are clamped to +-20 before the exponential: far outside every clip range, and finite in fp32."""
-
-
-def log_ratios(logps: Tensor, old_logps: Tensor, token_step: Tensor, num_steps: int, level: RatioLevel) -> Tensor:
-    """Logarithm of the policy ratio that each token is weighted with, with the gradient of its level.
-
-    With ``z_j = logp_j - old_logp_j``: the token level is ``z_j``. The sequence level (GSPO) is ``mean_j z_j`` over
-    the step, the same number for all its tokens, and its gradient is carried by the token's own log-probability:
-    ``rho_j = sg[rho] exp(logp_j - sg[logp_j])``. The mean over a step's tokens then has exactly the gradient of rho.
-    Where the clamp to +-20 binds, the gradient is 0 at both levels.
-
-    Args:
-        logps: [M] log-probabilities of the response tokens under the policy, fp32, with gradient.
-        old_logps: [M] the same under the policy that the batch was collected with, constant.
-        token_step: [M] int64, step of each token.
-        num_steps: Number of steps.
-        level: ``"token"`` or ``"sequence"``.
-
-    Returns:
-        [M] log-ratios.
-
-    Raises:
-        ValueError: Unknown level.
-    """
-    z = logps - old_logps
-    if level == "token":
-        return z.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    if level == "sequence":
-        mean = segment_mean(z.detach(), token_step, num_steps)
-        carrier = logps - logps.detach()
-        inside = (mean.abs() < MAX_LOG_RATIO)[token_step]
-        return mean.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)[token_step] + torch.where(inside, carrier, 0.0 * carrier)
-    raise ValueError(f"the ratio level must be 'token' or 'sequence', got {level!r}")
-
-
 KLEstimator = Literal["k2", "k3"]
-
-
-def check_loss_estimator(estimator: str) -> None:
-    """Refuse an estimator that is no use inside a loss.
-
-    Raises:
-        ValueError: ``k1``, with the reason, or an unknown name.
-    """
-    if estimator == "k1":
-        raise ValueError(
-            "k1 in the loss has an expected gradient of 0 (it is the score function): it would not hold the policy "
-            "near the reference. Use k2 (the exact gradient of the reverse KL) or k3, or k1 in the reward."
-        )
-    if estimator not in ("k2", "k3"):
-        raise ValueError(f"the KL estimator in the loss must be 'k2' or 'k3', got {estimator!r}")
-
-
-def kl_in_loss(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator) -> Tensor:
-    """KL term of each token, with gradient.
-
-    With ``d = logp - ref_logp``: ``k2 = d^2 / 2`` has the exact gradient of the reverse KL; ``k3 = exp(-d) - 1 + d``
-    is the usual choice, positive and of low variance, but its gradient is biased.
-
-    Args:
-        logps: [M] log-probabilities under the policy, with gradient.
-        ref_logps: [M] under the reference, constant.
-        estimator: ``"k2"`` or ``"k3"``.
-
-    Returns:
-        [M] the terms, never negative.
-
-    Raises:
-        ValueError: Another estimator; for ``k1`` with the reason why it is refused.
-    """
-    check_loss_estimator(estimator)
-    d = logps - ref_logps
-    if estimator == "k2":
-        return 0.5 * d * d
-    d = d.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return (-d).exp() - 1.0 + d
-
-
-def kl_in_reward(old_logps: Tensor, ref_logps: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
-    """The k1 estimate of each step, to be subtracted (times beta) from its reward.
-
-    Args:
-        old_logps: [M] log-probabilities under the policy that collected the batch.
-        ref_logps: [M] under the reference.
-        token_step: [M] step of each token.
-        num_steps: S.
-
-    Returns:
-        [S] the sum of ``old_logp - ref_logp`` inside each step, without gradient.
-    """
-    return segment_sum((old_logps - ref_logps).detach(), token_step, num_steps)
-
-
 ImportanceLevel = Literal["token", "sequence"]
 
-
-def importance_weights(
-    old_logps: Tensor,
-    sampler_logps: Tensor,
-    token_step: Tensor,
-    num_steps: int,
-    *,
-    level: ImportanceLevel = "token",
-    cap: float = 2.0,
-) -> tuple[Tensor, Tensor]:
-    """Weight of each token, constant in the gradient.
-
-    With ``d_j = old_logp_j - sampler_logp_j``: token level ``min(exp(d_j), C)``, sequence level ``min(exp(sum_j d_j),
-    C)`` for all tokens of the step.
-
-    Args:
-        old_logps: [M] the trainer's log-probabilities under the weights that sampled.
-        sampler_logps: [M] the sampler's; NaN where it gave none.
-        token_step: [M] step of each token.
-        num_steps: S.
-        level: ``"token"`` or ``"sequence"``.
-        cap: C, the largest weight.
-
-    Returns:
-        The weights [M], and a mask [M] of tokens whose difference is not finite: such a token counts as weight 1 (a
-        factor of 1 in its sequence).
-
-    Raises:
-        ValueError: Unknown level.
-    """
-    if level not in ("token", "sequence"):
-        raise ValueError(f"the level of importance weights must be 'token' or 'sequence', got {level!r}")
-    difference = (old_logps - sampler_logps).detach()
-    missing = ~torch.isfinite(difference)
-    difference = torch.where(missing, torch.zeros_like(difference), difference)
-    if level == "sequence":
-        difference = segment_sum(difference, token_step, num_steps)[token_step]
-    return difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().clamp(max=cap), missing
-
-
-def value_loss(
-    values: Tensor, returns: Tensor, *, old_values: Tensor | None = None, clip: float | None = None
-) -> tuple[Tensor, Tensor]:
-    """Squared error of each value, optionally clipped around the value at collection time.
-
-    ``0.5 max((V - R)^2, (V_old + clamp(V - V_old, -c, c) - R)^2)``; without a clip ``0.5 (V - R)^2``.
-
-    Args:
-        values: [n] V(s_t), read at the last prompt token of each step or where each token is predicted, with gradient.
-        returns: [n] targets, in the same units.
-        old_values: [n] values when the batch was collected; needed for a clip.
-        clip: c, in the same units; None for no clip.
-
-    Returns:
-        The loss [n] and a mask [n] of the values whose clipped error was the larger one.
-
-    Raises:
-        ValueError: A clip without ``old_values``.
-    """
-    error = (values - returns) ** 2
-    if clip is None:
-        return 0.5 * error, torch.zeros_like(values, dtype=torch.bool)
-    if old_values is None:
-        raise ValueError("a value clip needs old_values")
-    clipped = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
-    return 0.5 * torch.maximum(error, clipped), clipped > error
+MAX_LOG_RATIO = 20.0
+"""Log-ratios are clamped to +-20 before the exponential: far outside every clip range, and finite in fp32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +175,167 @@ def policy_loss(
     return (weights * per_token).sum(), metrics
 
 
+def log_ratios(logps: Tensor, old_logps: Tensor, token_step: Tensor, num_steps: int, level: RatioLevel) -> Tensor:
+    """Logarithm of the policy ratio that each token is weighted with, with the gradient of its level.
+
+    With ``z_j = logp_j - old_logp_j``: the token level is ``z_j``. The sequence level (GSPO) is ``mean_j z_j`` over
+    the step, the same number for all its tokens, and its gradient is carried by the token's own log-probability:
+    ``rho_j = sg[rho] exp(logp_j - sg[logp_j])``. The mean over a step's tokens then has exactly the gradient of rho.
+    Where the clamp to +-20 binds, the gradient is 0 at both levels.
+
+    Args:
+        logps: [M] log-probabilities of the response tokens under the policy, fp32, with gradient.
+        old_logps: [M] the same under the policy that the batch was collected with, constant.
+        token_step: [M] int64, step of each token.
+        num_steps: Number of steps.
+        level: ``"token"`` or ``"sequence"``.
+
+    Returns:
+        [M] log-ratios.
+
+    Raises:
+        ValueError: Unknown level.
+    """
+    z = logps - old_logps
+    if level == "token":
+        return z.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    if level == "sequence":
+        mean = segment_mean(z.detach(), token_step, num_steps)
+        carrier = logps - logps.detach()
+        inside = (mean.abs() < MAX_LOG_RATIO)[token_step]
+        return mean.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)[token_step] + torch.where(inside, carrier, 0.0 * carrier)
+    raise ValueError(f"the ratio level must be 'token' or 'sequence', got {level!r}")
+
+
+def clipped_surrogate(
+    log_ratio: Tensor,
+    advantages: Tensor,
+    *,
+    epsilon_low: float,
+    epsilon_high: float,
+    dual_clip: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Loss of each token: ``max(-rho A, -clip(rho, 1 - low, 1 + high) A)``.
+
+    With a dual clip ``c > 1`` (Ye et al. 2020) the loss of a negative advantage is at most ``-c A``, so that a token
+    whose probability grew a lot cannot dominate the batch: ``min(max(-rho A, -clip(rho) A), -c A)`` for ``A < 0``.
+
+    Args:
+        log_ratio: [M] from `log_ratios`.
+        advantages: [M] the advantage of each token's step.
+        epsilon_low: The ratio is held above ``1 - epsilon_low``.
+        epsilon_high: The ratio is held below ``1 + epsilon_high``.
+        dual_clip: c, or None for no dual clip.
+
+    Returns:
+        The loss [M], and three masks [M] of tokens without gradient: cut at the lower bound (only possible for A <
+        0), cut at the upper bound (only for A > 0), cut by the dual clip.
+    """
+    ratio = log_ratio.exp()
+    loss = torch.maximum(-ratio * advantages, -ratio.clamp(1.0 - epsilon_low, 1.0 + epsilon_high) * advantages)
+    low = (ratio < 1.0 - epsilon_low) & (advantages < 0)
+    high = (ratio > 1.0 + epsilon_high) & (advantages > 0)
+    if dual_clip is None:
+        return loss, low, high, torch.zeros_like(low)
+    bound = -dual_clip * advantages
+    dual = (advantages < 0) & (loss > bound)
+    return torch.where(dual, bound, loss), low, high, dual
+
+
+def importance_weights(
+    old_logps: Tensor,
+    sampler_logps: Tensor,
+    token_step: Tensor,
+    num_steps: int,
+    *,
+    level: ImportanceLevel = "token",
+    cap: float = 2.0,
+) -> tuple[Tensor, Tensor]:
+    """Weight of each token, constant in the gradient.
+
+    With ``d_j = old_logp_j - sampler_logp_j``: token level ``min(exp(d_j), C)``, sequence level ``min(exp(sum_j d_j),
+    C)`` for all tokens of the step.
+
+    Args:
+        old_logps: [M] the trainer's log-probabilities under the weights that sampled.
+        sampler_logps: [M] the sampler's; NaN where it gave none.
+        token_step: [M] step of each token.
+        num_steps: S.
+        level: ``"token"`` or ``"sequence"``.
+        cap: C, the largest weight.
+
+    Returns:
+        The weights [M], and a mask [M] of tokens whose difference is not finite: such a token counts as weight 1 (a
+        factor of 1 in its sequence).
+
+    Raises:
+        ValueError: Unknown level.
+    """
+    if level not in ("token", "sequence"):
+        raise ValueError(f"the level of importance weights must be 'token' or 'sequence', got {level!r}")
+    difference = (old_logps - sampler_logps).detach()
+    missing = ~torch.isfinite(difference)
+    difference = torch.where(missing, torch.zeros_like(difference), difference)
+    if level == "sequence":
+        difference = segment_sum(difference, token_step, num_steps)[token_step]
+    return difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().clamp(max=cap), missing
+
+
+def check_loss_estimator(estimator: str) -> None:
+    """Refuse an estimator that is no use inside a loss.
+
+    Raises:
+        ValueError: ``k1``, with the reason, or an unknown name.
+    """
+    if estimator == "k1":
+        raise ValueError(
+            "k1 in the loss has an expected gradient of 0 (it is the score function): it would not hold the policy "
+            "near the reference. Use k2 (the exact gradient of the reverse KL) or k3, or k1 in the reward."
+        )
+    if estimator not in ("k2", "k3"):
+        raise ValueError(f"the KL estimator in the loss must be 'k2' or 'k3', got {estimator!r}")
+
+
+def kl_in_loss(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator) -> Tensor:
+    """KL term of each token, with gradient.
+
+    With ``d = logp - ref_logp``: ``k2 = d^2 / 2`` has the exact gradient of the reverse KL; ``k3 = exp(-d) - 1 + d``
+    is the usual choice, positive and of low variance, but its gradient is biased.
+
+    Args:
+        logps: [M] log-probabilities under the policy, with gradient.
+        ref_logps: [M] under the reference, constant.
+        estimator: ``"k2"`` or ``"k3"``.
+
+    Returns:
+        [M] the terms, never negative.
+
+    Raises:
+        ValueError: Another estimator; for ``k1`` with the reason why it is refused.
+    """
+    check_loss_estimator(estimator)
+    d = logps - ref_logps
+    if estimator == "k2":
+        return 0.5 * d * d
+    d = d.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return (-d).exp() - 1.0 + d
+
+
+def kl_in_reward(old_logps: Tensor, ref_logps: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
+    """The k1 estimate of each step, to be subtracted (times beta) from its reward.
+
+    Args:
+        old_logps: [M] log-probabilities under the policy that collected the batch.
+        ref_logps: [M] under the reference.
+        token_step: [M] step of each token.
+        num_steps: S.
+
+    Returns:
+        [S] the sum of ``old_logp - ref_logp`` inside each step, without gradient.
+    """
+    return segment_sum((old_logps - ref_logps).detach(), token_step, num_steps)
+
+
 def critic_loss(
     config: LossConfig,
     values: Tensor,
@@ -403,3 +364,31 @@ def critic_loss(
     metrics.record("loss/value", loss, weights)
     metrics.record("clip_ratio/value", clipped, weights)
     return (weights * loss).sum(), metrics
+
+
+def value_loss(
+    values: Tensor, returns: Tensor, *, old_values: Tensor | None = None, clip: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Squared error of each value, optionally clipped around the value at collection time.
+
+    ``0.5 max((V - R)^2, (V_old + clamp(V - V_old, -c, c) - R)^2)``; without a clip ``0.5 (V - R)^2``.
+
+    Args:
+        values: [n] V(s_t), read at the last prompt token of each step or where each token is predicted, with gradient.
+        returns: [n] targets, in the same units.
+        old_values: [n] values when the batch was collected; needed for a clip.
+        clip: c, in the same units; None for no clip.
+
+    Returns:
+        The loss [n] and a mask [n] of the values whose clipped error was the larger one.
+
+    Raises:
+        ValueError: A clip without ``old_values``.
+    """
+    error = (values - returns) ** 2
+    if clip is None:
+        return 0.5 * error, torch.zeros_like(values, dtype=torch.bool)
+    if old_values is None:
+        raise ValueError("a value clip needs old_values")
+    clipped = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
+    return 0.5 * torch.maximum(error, clipped), clipped > error

@@ -1,11 +1,7 @@
-"""Sums and means of tokens inside a step.
+"""Log-probabilities of tokens, their sums and means inside a step, and the weights of the steps of a mini-batch.
 
 Response tokens of a micro-batch lie in one flat vector of M entries, whatever row they came from; ``token_step`` says
 which of the S steps a token belongs to. So a packed row with several responses needs no special case anywhere.
-
-Log-probabilities and entropies of sampled tokens.
-
-Step weights: how the steps of a mini-batch are averaged.
 """
 
 from collections.abc import Sequence
@@ -24,6 +20,10 @@ __all__ = [
     "step_weights",
     "token_log_probs",
     "token_weights",
+]
+
+Aggregation = Literal[
+    "step_mean", "token_mean", "token_sum", "trajectory_mean", "trajectory_step_mean", "trajectory_step_sum"
 ]
 
 
@@ -52,9 +52,45 @@ def token_log_probs(
     return logps, entropies
 
 
-Aggregation = Literal[
-    "step_mean", "token_mean", "token_sum", "trajectory_mean", "trajectory_step_mean", "trajectory_step_sum"
-]
+def segment_sum(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
+    """Sum the tokens of each step.
+
+    Args:
+        x: [M] one number a token.
+        token_step: [M] int64, the step (0..S-1) of each token.
+        num_steps: S.
+
+    Returns:
+        [S]; 0 for a step without tokens.
+    """
+    return torch.zeros(num_steps, dtype=x.dtype, device=x.device).index_add(0, token_step, x)
+
+
+def segment_lengths(token_step: Tensor, num_steps: int) -> Tensor:
+    """Number of tokens of each step, [S] int64."""
+    return torch.bincount(token_step, minlength=num_steps)
+
+
+def segment_mean(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
+    """Mean over the tokens of each step, [S]; 0 for a step without tokens."""
+    lengths = segment_lengths(token_step, num_steps).clamp(min=1)
+    return segment_sum(x, token_step, num_steps) / lengths.to(x.dtype)
+
+
+def token_weights(step_weights: Tensor, token_step: Tensor) -> Tensor:
+    """Spread each step's weight evenly over its tokens.
+
+    ``(token_weights * x).sum()`` is ``sum_i w_i mean_j x_ij``.
+
+    Args:
+        step_weights: [S] weight of each step.
+        token_step: [M] step of each token.
+
+    Returns:
+        [M] ``w_i / L_i``.
+    """
+    lengths = segment_lengths(token_step, step_weights.numel()).clamp(min=1)
+    return (step_weights / lengths.to(step_weights.dtype))[token_step]
 
 
 def step_weights(
@@ -124,44 +160,3 @@ def step_weights(
         "trajectory_step_sum": (real, of_steps.sum()),
     }[aggregation]
     return numerator / denominator if denominator > 0 else np.zeros_like(tokens)
-
-
-def segment_sum(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
-    """Sum the tokens of each step.
-
-    Args:
-        x: [M] one number a token.
-        token_step: [M] int64, the step (0..S-1) of each token.
-        num_steps: S.
-
-    Returns:
-        [S]; 0 for a step without tokens.
-    """
-    return torch.zeros(num_steps, dtype=x.dtype, device=x.device).index_add(0, token_step, x)
-
-
-def segment_lengths(token_step: Tensor, num_steps: int) -> Tensor:
-    """Number of tokens of each step, [S] int64."""
-    return torch.bincount(token_step, minlength=num_steps)
-
-
-def segment_mean(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
-    """Mean over the tokens of each step, [S]; 0 for a step without tokens."""
-    lengths = segment_lengths(token_step, num_steps).clamp(min=1)
-    return segment_sum(x, token_step, num_steps) / lengths.to(x.dtype)
-
-
-def token_weights(step_weights: Tensor, token_step: Tensor) -> Tensor:
-    """Spread each step's weight evenly over its tokens.
-
-    ``(token_weights * x).sum()`` is ``sum_i w_i mean_j x_ij``.
-
-    Args:
-        step_weights: [S] weight of each step.
-        token_step: [M] step of each token.
-
-    Returns:
-        [M] ``w_i / L_i``.
-    """
-    lengths = segment_lengths(token_step, step_weights.numel()).clamp(min=1)
-    return (step_weights / lengths.to(step_weights.dtype))[token_step]

@@ -1,7 +1,4 @@
-"""Merge units to tensors.
-
-Which units make up a mini-batch, and which units share a forward pass.
-"""
+"""From merge units to tensors: which units make up a mini-batch, which share a forward pass, and what that reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,13 +12,7 @@ from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing.units import Layout, Unit
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = [
-    "MicroBatch",
-    "collate",
-    "filler",
-    "micro_batches",
-    "plan_minibatches",
-]
+__all__ = ["MicroBatch", "collate", "filler", "micro_batches", "plan_minibatches"]
 
 
 def plan_minibatches(unit_steps: Sequence[int], num_minibatches: int, seed: int | Sequence[int]) -> list[list[int]]:

@@ -2,9 +2,8 @@
 
 TRL would render prompt and completion together and train on what follows the prompt. A chat template that treats the
 last reply or old thinking in a special way then shows the model another context than it will have in reinforcement
-learning. So the prompts come from `PromptBuilder`, and `SFTTrainer` gets ids.
-
-Rows of demonstrations, checked, and grouped into episodes again.
+learning. So the prompts come from `PromptBuilder`, and `SFTTrainer` gets ids. Rows are checked before, and grouped into
+the episodes that they came from.
 """
 
 from __future__ import annotations
@@ -26,15 +25,7 @@ from agent_r1_trainer.prompts.context_settings import ContextSettings
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = [
-    "Encoded",
-    "IGNORED",
-    "Limits",
-    "Row",
-    "encode_demonstrations",
-    "episodes",
-    "restore_identity",
-]
+__all__ = ["IGNORED", "Encoded", "Limits", "Row", "encode_demonstrations", "episodes", "restore_identity"]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The warm start: fine-tuning that can be interrupted, and a model that reinforcement learning starts from.
 
-What a warm start was made of, so that a folder never mixes two.
+Its folder says what it was made of, so that no folder ever mixes two.
 """
 
 from __future__ import annotations
@@ -35,12 +35,7 @@ from agent_r1_trainer.trainer.checkpointing import BoundaryCallback, last_whole_
 from agent_r1_trainer.trainer.models import check_trainable_weights, load_model, stop_token_ids
 from agent_r1_trainer.trainer.resuming import differences
 
-__all__ = [
-    "WarmStartStopped",
-    "claim_folder",
-    "digest",
-    "warm_start",
-]
+__all__ = ["WarmStartStopped", "claim_folder", "digest", "warm_start"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,4 @@
-"""The exam: the same held-out episodes before and after training.
-
-The table of a run: held-out success before and after training.
-"""
+"""The exam: the same held-out episodes before and after training, and the table that shows what changed."""
 
 from __future__ import annotations
 
@@ -19,13 +16,7 @@ if TYPE_CHECKING:
     from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
     from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = [
-    "Exam",
-    "ExamResult",
-    "exam_table",
-    "gain",
-    "temperature_name",
-]
+__all__ = ["Exam", "ExamResult", "exam_table", "gain", "temperature_name"]
 
 
 @dataclass(frozen=True, slots=True)

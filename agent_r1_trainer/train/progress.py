@@ -1,9 +1,4 @@
-"""What a person sees of a run, and what its metrics file gets.
-
-A bar that moves with the optimizer steps of a trainer of transformers.
-
-What a person sees of a warm start, and what its metrics file gets.
-"""
+"""What a person sees of a run and of its warm start, and what their metrics files get."""
 
 from __future__ import annotations
 
@@ -18,11 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from agent_r1_trainer.train.folder import RunFolder
 
-__all__ = [
-    "ProgressReporter",
-    "UpdateBar",
-    "WarmProgress",
-]
+__all__ = ["ProgressReporter", "UpdateBar", "WarmProgress"]
 
 
 class UpdateBar(TrainerCallback):

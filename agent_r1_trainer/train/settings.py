@@ -1,9 +1,4 @@
-"""The file of settings that `agent-r1 train --config` takes.
-
-The key `envs` of a file of settings: a mixture.
-
-Whether a value of a file of settings has the type of its key.
-"""
+"""The file of settings that `agent-r1 train --config` takes, with each key's value checked against its type."""
 
 from __future__ import annotations
 
@@ -21,15 +16,7 @@ from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.recipes import load_recipe
 
-__all__ = [
-    "ExamSettings",
-    "PRESETS",
-    "TrainSettings",
-    "check_types",
-    "read_envs",
-    "read_settings",
-]
-
+__all__ = ["PRESETS", "ExamSettings", "TrainSettings", "check_types", "read_envs", "read_settings"]
 
 _NAMES = {
     bool: "true or false",

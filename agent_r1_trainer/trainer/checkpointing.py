@@ -1,15 +1,13 @@
-"""What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves.
+"""What a checkpoint holds beyond the policy, the optimizer and the state that transformers saves, and when it is made.
 
 Beside them lie the value head or the separate critic, with the units that it predicts in and its optimizer, the metrics
 since the last log, running totals, the state of a curriculum, how the model was shown its context, and the settings
 that it was written with, which a resumed run is compared with. Without a curriculum the tasks need nothing: their order
 follows from the seed and the step.
 
-Checkpoints and stops lie between rollouts.
-
-Between two updates of the same rollout a checkpoint would have to hold the rollout, and a resumed run would shift the
-phase of all that follow. So a save that is asked for in between waits for the rollout's last update, and so does the
-SIGTERM of a cluster that wants its machine back.
+Checkpoints and stops lie between rollouts. Between two updates of the same rollout a checkpoint would have to hold the
+rollout, and a resumed run would shift the phase of all that follow. So a save that is asked for in between waits for
+the rollout's last update, and so does the SIGTERM of a cluster that wants its machine back.
 """
 
 from __future__ import annotations
@@ -60,11 +58,7 @@ from agent_r1_trainer.trainer.resuming import (
     start_of,
 )
 
-__all__ = [
-    "BoundaryCallback",
-    "CheckpointedTrainer",
-    "last_whole_checkpoint",
-]
+__all__ = ["BoundaryCallback", "CheckpointedTrainer", "last_whole_checkpoint"]
 
 
 class BoundaryCallback(TrainerCallback):

@@ -1,7 +1,4 @@
-"""From a trainer's arguments to the flows that run its episodes.
-
-The task sampler that the settings ask for.
-"""
+"""From a trainer's arguments to the flows that run its episodes and the sampler that chooses their tasks."""
 
 from __future__ import annotations
 
@@ -23,13 +20,7 @@ from agent_r1_trainer.trainer.models import Models, prompt_limit
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
-__all__ = [
-    "FlowSetup",
-    "make_loop",
-    "make_task_sampler",
-    "set_up_flows",
-    "trained_environments",
-]
+__all__ = ["FlowSetup", "make_loop", "make_task_sampler", "set_up_flows", "trained_environments"]
 
 
 def make_task_sampler(

@@ -1,8 +1,6 @@
 """Step-level policy optimisation on TRL's trainer.
 
-The part of the trainer that evaluates and logs.
-
-The dataset of a trainer that makes its own data: the numbers of its optimizer steps.
+The trainer makes its own data, so its dataset is nothing but the numbers of its optimizer steps.
 """
 
 from __future__ import annotations
@@ -45,13 +43,7 @@ from agent_r1_trainer.trainer.evaluation import Evaluator
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
 from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
-__all__ = [
-    "ReportingTrainer",
-    "StepNumbers",
-    "StepPOTrainer",
-    "only",
-]
-
+__all__ = ["ReportingTrainer", "StepNumbers", "StepPOTrainer", "only"]
 
 _LOGGER = logging.getLogger(__name__)
 

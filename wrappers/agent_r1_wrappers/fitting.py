@@ -1,9 +1,8 @@
 """Making a conversation shorter: whole turns are left out, and where that is not enough, texts are cut in the middle.
 
 A *turn* is an assistant message with what follows it. What comes before the first one, the system message and the first
-observation, is the *head*. Messages are never changed: a message that has to be cut is a new one.
-
-How long text is, for wrappers with a budget.
+observation, is the *head*. Messages are never changed: a message that has to be cut is a new one. How long one is, a
+wrapper says with a function; there are some here.
 """
 
 import re
@@ -17,82 +16,11 @@ from agent_r1_wrappers.callables import load_callable
 
 MESSAGE_OVERHEAD = 4
 """What a chat template adds to each message, in tokens."""
-
 MessageLength = Callable[[Sequence[Message]], int]
-
 _PIECE = re.compile(r"\w+|[^\w\s]")
 _BYTES_PER_TOKEN = 4
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text without a tokenizer.
-
-    The larger of two counts: words and punctuation marks, and bytes of UTF-8 by four. English text comes out within
-    about a fifth of a byte-pair tokenizer's count; a budget that must hold exactly needs the tokenizer itself.
-
-    Example:
-        >>> estimate_tokens("Who wrote Dubliners, and when?")
-        8
-    """
-    size = len(text.encode("utf-8", "replace"))
-    return max(sum(1 for _ in _PIECE.finditer(text)), -(-size // _BYTES_PER_TOKEN))
-
-
-def count_words(text: str) -> int:
-    """Count the words of a text, separated by white space."""
-    return len(text.split())
-
-
-def count_characters(text: str) -> int:
-    """Count the characters of a text."""
-    return len(text)
-
-
-def message_length(length: str | Callable[..., int], length_of: Literal["text", "messages"]) -> MessageLength:
-    """Return a function that measures a list of messages.
-
-    Args:
-        length: A callable or ``"module:function"``.
-        length_of: What it measures: the text of one message (4 are added for each), or a whole list of messages.
-
-    Raises:
-        ValueError: If ``length_of`` is neither.
-        TypeError: If ``length`` cannot be called.
-    """
-    measure = load_callable(length, "length")
-    if length_of == "messages":
-        return measure
-    if length_of != "text":
-        raise ValueError(f"length_of is 'text' or 'messages', got {length_of!r}")
-    return lambda messages: sum(measure(message["content"]) + MESSAGE_OVERHEAD for message in messages)
-
-
 _WORST_ESCAPE = 6  # JSON writes a control character as \u0000
 _FRAME = 64  # more than the JSON around the text of a message with a role only
-
-
-def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
-    """Split a conversation into its head and its turns."""
-    starts = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-    if not starts:
-        return list(messages), []
-    head = list(messages[: starts[0]])
-    ends = [*starts[1:], len(messages)]
-    return head, [list(messages[start:end]) for start, end in zip(starts, ends, strict=True)]
-
-
-def join_turns(head: Sequence[Message], turns: Sequence[Sequence[Message]]) -> list[Message]:
-    """Undo :func:`split_turns`."""
-    return [*head, *(message for turn in turns for message in turn)]
-
-
-def cut_middle(text: str, kept: int) -> str:
-    """Keep ``kept`` characters, half of them at each end, around a mark that says how many are left out."""
-    if kept >= len(text):
-        return text
-    end = kept // 2
-    mark = f"\n[... {len(text) - kept} characters left out ...]\n"
-    return text[: kept - end] + mark + (text[-end:] if end else "")
 
 
 def fit(messages: list[Message], budget: int, length: MessageLength, *, cut_system: bool = False) -> list[Message]:
@@ -134,8 +62,28 @@ def fit_space(messages: list[Message], space: Messages) -> list[Message]:
     return fit(messages, space.max_length, _json_length, cut_system=True)
 
 
-def _json_length(messages: Sequence[Message]) -> int:
-    return len(encode_messages(list(messages)))
+def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
+    """Split a conversation into its head and its turns."""
+    starts = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if not starts:
+        return list(messages), []
+    head = list(messages[: starts[0]])
+    ends = [*starts[1:], len(messages)]
+    return head, [list(messages[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def join_turns(head: Sequence[Message], turns: Sequence[Sequence[Message]]) -> list[Message]:
+    """Undo :func:`split_turns`."""
+    return [*head, *(message for turn in turns for message in turn)]
+
+
+def cut_middle(text: str, kept: int) -> str:
+    """Keep ``kept`` characters, half of them at each end, around a mark that says how many are left out."""
+    if kept >= len(text):
+        return text
+    end = kept // 2
+    mark = f"\n[... {len(text) - kept} characters left out ...]\n"
+    return text[: kept - end] + mark + (text[-end:] if end else "")
 
 
 def _cut_to_fit(messages: list[Message], index: int, fits: Callable[[list[Message]], bool]) -> Message:
@@ -150,3 +98,50 @@ def _cut_to_fit(messages: list[Message], index: int, fits: Callable[[list[Messag
     count = bisect_left(range(len(text)), True, key=lambda count: fits(with_left_out(count)))
     shorter = cut_middle(text, len(text) - count)
     return {**message, "content": shorter} if len(shorter) < len(text) else message
+
+
+def _json_length(messages: Sequence[Message]) -> int:
+    return len(encode_messages(list(messages)))
+
+
+def message_length(length: str | Callable[..., int], length_of: Literal["text", "messages"]) -> MessageLength:
+    """Return a function that measures a list of messages.
+
+    Args:
+        length: A callable or ``"module:function"``.
+        length_of: What it measures: the text of one message (4 are added for each), or a whole list of messages.
+
+    Raises:
+        ValueError: If ``length_of`` is neither.
+        TypeError: If ``length`` cannot be called.
+    """
+    measure = load_callable(length, "length")
+    if length_of == "messages":
+        return measure
+    if length_of != "text":
+        raise ValueError(f"length_of is 'text' or 'messages', got {length_of!r}")
+    return lambda messages: sum(measure(message["content"]) + MESSAGE_OVERHEAD for message in messages)
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text without a tokenizer.
+
+    The larger of two counts: words and punctuation marks, and bytes of UTF-8 by four. English text comes out within
+    about a fifth of a byte-pair tokenizer's count; a budget that must hold exactly needs the tokenizer itself.
+
+    Example:
+        >>> estimate_tokens("Who wrote Dubliners, and when?")
+        8
+    """
+    size = len(text.encode("utf-8", "replace"))
+    return max(sum(1 for _ in _PIECE.finditer(text)), -(-size // _BYTES_PER_TOKEN))
+
+
+def count_words(text: str) -> int:
+    """Count the words of a text, separated by white space."""
+    return len(text.split())
+
+
+def count_characters(text: str) -> int:
+    """Count the characters of a text."""
+    return len(text)

@@ -1,8 +1,6 @@
-"""The order of wrappers, checked by the spaces of the env below.
+"""What wrappers ask of the stack that they are in: its order, its turn limit, and state for snapshots.
 
-How many turns an episode has.
-
-State that wrappers give to snapshots.
+The order is checked by the spaces of the env below.
 """
 
 from __future__ import annotations

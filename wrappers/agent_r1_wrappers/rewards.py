@@ -1,9 +1,4 @@
-"""Success as the only reward.
-
-Success as an additional reward.
-
-A price on invalid actions.
-"""
+"""Rewards of the outcome: success alone, success as a bonus, and a price on invalid actions."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """A summary in place of the oldest turns.
 
-A summary without a model: what was done, and the part of each answer that has most to do with the task.
+Without a model it says what was done, and the part of each answer that has most to do with the task.
 """
 
 from __future__ import annotations

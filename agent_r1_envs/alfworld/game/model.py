@@ -1,9 +1,8 @@
 """What a game is made of, and the state that playing it changes.
 
 Objects, receptacles and places are numbers: positions in the game's tuples, which are in the order of the ids in the
-game file. That is the order in which TextWorld lists things, so a loop over the bits of a set lists them as it does.
-
-Sets of small numbers as the bits of an int: compact, immutable, and compared in one instruction.
+game file. That is the order in which TextWorld lists things, so a loop over a set of them lists them as it does. A set
+of such numbers is an int with their bits set: compact, immutable, and compared in one instruction.
 """
 
 from __future__ import annotations
@@ -12,32 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "Game",
-    "Goal",
-    "NOTHING",
-    "State",
-    "TASK_TYPES",
-    "bit_set",
-    "members",
-]
-
-
-def bit_set(numbers: Iterable[int]) -> int:
-    """Return the int whose bits are set at ``numbers``."""
-    bits = 0
-    for number in numbers:
-        bits |= 1 << number
-    return bits
-
-
-def members(bits: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set, in ascending order."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
-
+__all__ = ["NOTHING", "TASK_TYPES", "Game", "Goal", "State", "bit_set", "members"]
 
 TASK_TYPES: Final = (
     "pick_and_place_simple",
@@ -54,7 +28,7 @@ NOTHING: Final = -1
 
 
 class State(NamedTuple):
-    """Everything that an action can change; sets of objects and receptacles are bits (see ``bits``).
+    """Everything that an action can change; sets of objects and receptacles are bits (see `bit_set`).
 
     Attributes:
         place: Where the agent is.
@@ -162,3 +136,19 @@ class Game:
     vessels: int
     inside: tuple[tuple[int, int], ...]
     start: State
+
+
+def bit_set(numbers: Iterable[int]) -> int:
+    """Return the int whose bits are set at ``numbers``."""
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
+
+
+def members(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set, in ascending order."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

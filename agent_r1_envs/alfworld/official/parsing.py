@@ -1,6 +1,7 @@
 """From a game file to a :class:`~agent_r1_envs.alfworld.game.model.Game`.
 
-The names that ids get: ``apple_bar__plus_00_dot_34_bar_...`` is shown as ``apple 2``.
+The file knows things by ids, such as ``apple_bar__plus_00_dot_34_bar_...``; a player knows them by names, such as
+``apple 2``, which follow from the ids.
 """
 
 from __future__ import annotations
@@ -17,46 +18,7 @@ from agent_r1_envs.alfworld.official.goals import read_goal
 from agent_r1_envs.alfworld.official.pddl import Facts, Problem, read_problem
 from agent_r1_envs.errors import DataError
 
-__all__ = [
-    "kind_of",
-    "names_of",
-    "parse_game",
-    "read_game_file",
-]
-
-
-_BAR: Final = "_bar_"
-
-
-def names_of(ids: Iterable[str]) -> dict[str, str]:
-    """Return the name of each id, in the order of the ids.
-
-    The things of a kind are numbered downwards in the order of their ids, so that lists read "cabinet 3, cabinet 2".
-    An id without coordinates is a name already and gets a space at its end, as alfworld has it.
-    """
-    ordered = sorted(ids)
-    kinds = {thing: _kind(thing) for thing in ordered if _BAR in thing}
-    left = Counter(kinds.values())
-    names = {}
-    for thing in ordered:
-        kind = kinds.get(thing)
-        if kind is None:
-            names[thing] = f"{thing} "
-        else:
-            names[thing] = f"{kind} {left[kind]}"
-            left[kind] -= 1
-    return names
-
-
-def kind_of(name: str) -> str:
-    """Return the kind in a name: ``"apple"`` of ``"apple 2"``."""
-    return name.rpartition(" ")[0] or name
-
-
-def _kind(thing: str) -> str:
-    """Return what the part before the coordinates says; a sink's basin has its kind at the end of its id."""
-    return thing.split(_BAR, 1)[0] + ("basin" if "basin" in thing else "")
-
+__all__ = ["kind_of", "names_of", "parse_game", "read_game_file"]
 
 _KEYS: Final = ("pddl_domain", "grammar", "pddl_problem")
 
@@ -76,6 +38,7 @@ _ARITIES: Final = {
     "wasinreceptacle": 2,
     "examined": 1,
 }
+
 _ON_OBJECTS: Final = (
     "pickupable",
     "toggleable",
@@ -92,6 +55,7 @@ _ON_OBJECTS: Final = (
 )
 _KNIVES: Final = ("knifetype", "butterknifetype")
 _LARGEST: Final = 1000
+_BAR: Final = "_bar_"
 
 
 def read_game_file(content: bytes | str) -> dict[str, Any]:
@@ -274,3 +238,33 @@ def _check(facts: Facts) -> None:
                 )
     if not facts.get("receptacleatlocation"):
         raise DataError("pddl_problem, :init: expected receptacles, found none")
+
+
+def names_of(ids: Iterable[str]) -> dict[str, str]:
+    """Return the name of each id, in the order of the ids.
+
+    The things of a kind are numbered downwards in the order of their ids, so that lists read "cabinet 3, cabinet 2".
+    An id without coordinates is a name already and gets a space at its end, as alfworld has it.
+    """
+    ordered = sorted(ids)
+    kinds = {thing: _kind(thing) for thing in ordered if _BAR in thing}
+    left = Counter(kinds.values())
+    names = {}
+    for thing in ordered:
+        kind = kinds.get(thing)
+        if kind is None:
+            names[thing] = f"{thing} "
+        else:
+            names[thing] = f"{kind} {left[kind]}"
+            left[kind] -= 1
+    return names
+
+
+def kind_of(name: str) -> str:
+    """Return the kind in a name: ``"apple"`` of ``"apple 2"``."""
+    return name.rpartition(" ")[0] or name
+
+
+def _kind(thing: str) -> str:
+    """Return what the part before the coordinates says; a sink's basin has its kind at the end of its id."""
+    return thing.split(_BAR, 1)[0] + ("basin" if "basin" in thing else "")

@@ -1,9 +1,8 @@
-"""A file of many games that is opened at once and read one game at a time.
+"""The games of a collection in one file, which is opened at once and read one game at a time.
 
-It begins with the length of a header (8 bytes, little endian) and the header, a JSON object; then come the records, one
+A game is kept as a short line of JSON, of which it is made again in a fraction of the time that parsing takes. The file
+begins with the length of a header (8 bytes, little endian) and the header, a JSON object; then come these records, one
 after the other. It is mapped into memory, so that the processes of a machine share it.
-
-A game as a short line of JSON, of which a game is made again in a fraction of the time that parsing takes.
 """
 
 from __future__ import annotations
@@ -23,19 +22,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from agent_r1_envs.alfworld.game.model import Game, Goal, State
 from agent_r1_envs.errors import DataError
 
-__all__ = [
-    "FORMAT",
-    "Problem",
-    "Record",
-    "Row",
-    "Store",
-    "StoreWriter",
-    "canonical",
-    "decode",
-    "encode",
-    "open_store",
-]
-
+__all__ = ["FORMAT", "Problem", "Record", "Row", "Store", "StoreWriter", "canonical", "decode", "encode", "open_store"]
 
 FORMAT: Final = 1
 """Raise it whenever a record, or what parsing makes of a game file, changes: old indexes are then built again."""

@@ -1,8 +1,7 @@
 """An asynchronous HTTP client that is patient with a service and easy on it.
 
-An event loop in a thread of its own, for asynchronous clients behind a synchronous interface.
-
-Replies on disk, so that a run can be repeated without the service.
+:class:`Recordings` keeps its replies on disk, so that a run can be repeated without the service, and
+:class:`LoopThread` is the event loop that lets it stand behind a synchronous interface.
 """
 
 from __future__ import annotations
@@ -28,124 +27,8 @@ from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
 from agent_r1_envs.secrecy import hide
 
 T = TypeVar("T")
-
-
-class LoopThread:
-    """Runs coroutines from any thread, also from one that has a running loop, and after a fork.
-
-    The thread starts with the first coroutine and is a daemon; it ends with :meth:`close`, or when the object goes.
-    """
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._process = 0
-        self._lock = threading.Lock()
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop of this process."""
-        if self._process != os.getpid():  # the parent's lock may be held for ever, its thread is not here
-            self._lock, self._loop, self._process = threading.Lock(), None, os.getpid()
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_serve, args=(self._loop,), name="papers-client", daemon=True).start()
-                weakref.finalize(self, _stop, self._loop, self._process)
-            return self._loop
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result; an interrupt of the caller cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        """End the thread; the next coroutine starts a new one."""
-        if self._loop is not None and self._process == os.getpid():
-            _stop(self._loop, self._process)
-        self._loop = None
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-    loop.close()
-
-
-def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
-    if process == os.getpid() and not loop.is_closed():
-        loop.call_soon_threadsafe(loop.stop)
-
-
 Mode = Literal["auto", "record", "replay"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A final reply of the service.
-
-    Attributes:
-        status: 200, or 404 for a paper that it does not have.
-        body: The JSON.
-    """
-
-    status: int
-    body: Any
-
-
-class Recordings:
-    """A folder with one file a request, named by a hash of path and parameters.
-
-    Neither the address of the service nor any header is part of it, so a key cannot get there.
-
-    Args:
-        folder: The folder; made when the first reply is written.
-        mode: ``"auto"`` asks the service for what is not there and writes it down, ``"record"`` asks for everything,
-            ``"replay"`` asks for nothing.
-
-    Raises:
-        ValueError: If the mode is none.
-    """
-
-    def __init__(self, folder: str | os.PathLike[str], mode: Mode = "auto") -> None:
-        if mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-        self.folder, self.mode = expand(folder), mode
-
-    @property
-    def offline(self) -> bool:
-        """Whether the service is never asked."""
-        return self.mode == "replay"
-
-    def get(self, path: str, params: Mapping[str, str]) -> Reply | None:
-        """Return a reply that was written down; None if there is none, if it is damaged, or with ``"record"``."""
-        if self.mode == "record":
-            return None
-        try:
-            row = json.loads(self._file(path, params).read_text(encoding="utf-8"))
-            return Reply(int(row["status"]), row["body"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def put(self, path: str, params: Mapping[str, str], reply: Reply) -> None:
-        """Write a reply down, in one step, so that readers never see half of it."""
-        file = self._file(path, params)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
-        row = {"path": path, "params": dict(params), "status": reply.status, "body": reply.body}
-        scratch.write_text(json.dumps(row), encoding="utf-8")
-        os.replace(scratch, file)
-
-    def _file(self, path: str, params: Mapping[str, str]) -> Path:
-        request = json.dumps([path, sorted(params.items())], ensure_ascii=True)
-        name = hashlib.sha256(request.encode("ascii")).hexdigest()
-        return self.folder / name[:2] / f"{name[:40]}.json"
-
-
 _FINAL: Final = frozenset({200, 404})
 _TOO_MANY: Final = 429
 
@@ -301,3 +184,115 @@ class PatientClient:
     def _headers(self) -> dict[str, str]:
         key = os.environ.get(self._key_variable, "")
         return {"x-api-key": key} if key else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A final reply of the service.
+
+    Attributes:
+        status: 200, or 404 for a paper that it does not have.
+        body: The JSON.
+    """
+
+    status: int
+    body: Any
+
+
+class Recordings:
+    """A folder with one file a request, named by a hash of path and parameters.
+
+    Neither the address of the service nor any header is part of it, so a key cannot get there.
+
+    Args:
+        folder: The folder; made when the first reply is written.
+        mode: ``"auto"`` asks the service for what is not there and writes it down, ``"record"`` asks for everything,
+            ``"replay"`` asks for nothing.
+
+    Raises:
+        ValueError: If the mode is none.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], mode: Mode = "auto") -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+        self.folder, self.mode = expand(folder), mode
+
+    @property
+    def offline(self) -> bool:
+        """Whether the service is never asked."""
+        return self.mode == "replay"
+
+    def get(self, path: str, params: Mapping[str, str]) -> Reply | None:
+        """Return a reply that was written down; None if there is none, if it is damaged, or with ``"record"``."""
+        if self.mode == "record":
+            return None
+        try:
+            row = json.loads(self._file(path, params).read_text(encoding="utf-8"))
+            return Reply(int(row["status"]), row["body"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, path: str, params: Mapping[str, str], reply: Reply) -> None:
+        """Write a reply down, in one step, so that readers never see half of it."""
+        file = self._file(path, params)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+        row = {"path": path, "params": dict(params), "status": reply.status, "body": reply.body}
+        scratch.write_text(json.dumps(row), encoding="utf-8")
+        os.replace(scratch, file)
+
+    def _file(self, path: str, params: Mapping[str, str]) -> Path:
+        request = json.dumps([path, sorted(params.items())], ensure_ascii=True)
+        name = hashlib.sha256(request.encode("ascii")).hexdigest()
+        return self.folder / name[:2] / f"{name[:40]}.json"
+
+
+class LoopThread:
+    """Runs coroutines from any thread, also from one that has a running loop, and after a fork.
+
+    The thread starts with the first coroutine and is a daemon; it ends with :meth:`close`, or when the object goes.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._lock = threading.Lock()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop of this process."""
+        if self._process != os.getpid():  # the parent's lock may be held for ever, its thread is not here
+            self._lock, self._loop, self._process = threading.Lock(), None, os.getpid()
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(self._loop,), name="papers-client", daemon=True).start()
+                weakref.finalize(self, _stop, self._loop, self._process)
+            return self._loop
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end and return its result; an interrupt of the caller cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the thread; the next coroutine starts a new one."""
+        if self._loop is not None and self._process == os.getpid():
+            _stop(self._loop, self._process)
+        self._loop = None
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    if process == os.getpid() and not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)

@@ -1,6 +1,6 @@
 """The live service: Semantic Scholar's Graph API, or anything that speaks it.
 
-What the Graph API sends: papers, pages of papers, and the names that it takes.
+What it sends, papers and pages of papers, is checked here before anything else reads it.
 """
 
 from __future__ import annotations
@@ -35,59 +35,7 @@ from agent_r1_envs.paper_search.papers.identity import (
 from agent_r1_envs.retry import RetryPolicy
 
 FIELDS: Final = "title,abstract,year,authors,externalIds,publicationDate"
-
-
-def read_paper(value: Any) -> Paper | None:
-    """Return the paper of a reply; None for an entry without an id or a title, of which there are some.
-
-    A paper with an arXiv id is named by it, another one by the service's own id. The date is the publication date,
-    the month of the arXiv id, or the year: the first of them that is there.
-    """
-    if not isinstance(value, Mapping):
-        return None
-    external = value.get("externalIds")
-    arxiv = external.get("ArXiv") if isinstance(external, Mapping) else None
-    key = paper_key(arxiv) if isinstance(arxiv, str) else value.get("paperId")
-    title = value.get("title")
-    if not isinstance(key, str) or not key.strip() or not isinstance(title, str) or not title.strip():
-        return None
-    abstract = value.get("abstract")
-    dates = (date_digits(value.get("publicationDate")), arxiv_month(key), date_digits(value.get("year")))
-    return Paper(
-        id=paper_key(key),
-        title=" ".join(title.split()),
-        abstract=abstract if isinstance(abstract, str) else "",
-        date=next(filter(None, dates), ""),
-    )
-
-
-def read_page(body: Mapping[str, Any], inside: str) -> tuple[list[Paper], int | None]:
-    """Return the papers of a page, and the offset of the next page if there is one.
-
-    Args:
-        body: The reply.
-        inside: The key under which an entry holds its paper, ``""`` for an entry that is one.
-    """
-    entries = body.get("data")
-    if not isinstance(entries, list):  # null where a publisher keeps references back
-        entries = []
-    values = [entry.get(inside) if inside and isinstance(entry, Mapping) else entry for entry in entries]
-    papers = [paper for value in values if (paper := read_paper(value)) is not None]
-    following = body.get("next")
-    return papers, following if isinstance(following, int) and not isinstance(following, bool) else None
-
-
-def path_of(key: str) -> str:
-    """Return the part of an address that names a paper.
-
-    >>> path_of("2501.10120"), path_of("10.2139/ssrn.2250500")
-    ('ARXIV:2501.10120', '10.2139/ssrn.2250500')
-    """
-    return quote(f"ARXIV:{key}" if is_arxiv(key) else key, safe="/:.")
-
-
 BASE_URL: Final = "https://api.semanticscholar.org/graph/v1"
-
 _LARGEST_PAGE: Final = 1000
 _LARGEST_SEARCH: Final = 100
 _FILTERED_PAGE: Final = 100
@@ -246,3 +194,52 @@ class SemanticScholarBackend:
             client = PatientClient(self.base_url, self._patience, self._api_key_env, self._recordings)
             self._client = (os.getpid(), client)
         return self._client[1]
+
+
+def read_paper(value: Any) -> Paper | None:
+    """Return the paper of a reply; None for an entry without an id or a title, of which there are some.
+
+    A paper with an arXiv id is named by it, another one by the service's own id. The date is the publication date,
+    the month of the arXiv id, or the year: the first of them that is there.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    external = value.get("externalIds")
+    arxiv = external.get("ArXiv") if isinstance(external, Mapping) else None
+    key = paper_key(arxiv) if isinstance(arxiv, str) else value.get("paperId")
+    title = value.get("title")
+    if not isinstance(key, str) or not key.strip() or not isinstance(title, str) or not title.strip():
+        return None
+    abstract = value.get("abstract")
+    dates = (date_digits(value.get("publicationDate")), arxiv_month(key), date_digits(value.get("year")))
+    return Paper(
+        id=paper_key(key),
+        title=" ".join(title.split()),
+        abstract=abstract if isinstance(abstract, str) else "",
+        date=next(filter(None, dates), ""),
+    )
+
+
+def read_page(body: Mapping[str, Any], inside: str) -> tuple[list[Paper], int | None]:
+    """Return the papers of a page, and the offset of the next page if there is one.
+
+    Args:
+        body: The reply.
+        inside: The key under which an entry holds its paper, ``""`` for an entry that is one.
+    """
+    entries = body.get("data")
+    if not isinstance(entries, list):  # null where a publisher keeps references back
+        entries = []
+    values = [entry.get(inside) if inside and isinstance(entry, Mapping) else entry for entry in entries]
+    papers = [paper for value in values if (paper := read_paper(value)) is not None]
+    following = body.get("next")
+    return papers, following if isinstance(following, int) and not isinstance(following, bool) else None
+
+
+def path_of(key: str) -> str:
+    """Return the part of an address that names a paper.
+
+    >>> path_of("2501.10120"), path_of("10.2139/ssrn.2250500")
+    ('ARXIV:2501.10120', '10.2139/ssrn.2250500')
+    """
+    return quote(f"ARXIV:{key}" if is_arxiv(key) else key, safe="/:.")

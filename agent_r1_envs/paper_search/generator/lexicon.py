@@ -1,9 +1,8 @@
-"""The words of the synthetic literature.
+"""The words of the synthetic literature, and how they are drawn.
 
 What is the same is worded in several ways, as in real titles and abstracts: objects and operations have synonyms, and
-methods have a full name and a coined one, of which most papers use only one.
-
-Random choices made of ``random()`` alone, the one method that Python promises never to change.
+methods have a full name and a coined one, of which most papers use only one. Draws are made of ``random()`` alone, the
+one method of a generator that Python promises never to change.
 """
 
 from __future__ import annotations
@@ -14,30 +13,9 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-
-def below(rng: Random, n: int) -> int:
-    """Draw an integer in ``[0, n)``."""
-    return int(rng.random() * n)
-
-
-def pick(rng: Random, items: Sequence[T]) -> T:
-    """Draw one item."""
-    return items[int(rng.random() * len(items))]
-
-
-def sample(rng: Random, items: Sequence[T], most: int) -> list[T]:
-    """Draw up to ``most`` distinct items, in the order in which they are drawn."""
-    left = list(items)
-    return [left.pop(int(rng.random() * len(left))) for _ in range(min(most, len(left)))]
-
-
-def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
-    """Return the items in a random order."""
-    return sample(rng, items, len(items))
-
-
 # What is studied, in two wordings each; groups of four belong to one field.
 FIELDS: Final = ("hydrology", "ecology", "transport", "energy", "agriculture", "geology")
+
 OBJECTS: Final = (
     ("river level", "stream stage"),
     ("snow melt", "spring thaw"),
@@ -64,6 +42,7 @@ OBJECTS: Final = (
     ("quarry dust", "stone pit particles"),
     ("slope failure", "landslide onset"),
 )
+
 OPERATIONS: Final = (
     ("forecasting", "prediction", "projection"),
     ("classification", "recognition", "labelling"),
@@ -84,6 +63,7 @@ ADJECTIVES: Final = (
     "quantised",
 )
 NOUNS: Final = ("transformers", "forests", "filters", "autoencoders", "ensembles", "graph networks")
+
 # The coined name of a method: the first part from its adjective, the second from its noun.
 COINED: Final = (
     ("Spa", "Gat", "Lumo", "Reku", "Kontra", "Bayo", "Modu", "Maska", "Hybo", "Quanto"),
@@ -142,9 +122,31 @@ ANGLES: Final = (
 
 # Short reports say nothing of their subject: all hold the same words, in another order.
 REPORT_TITLE: Final = ("Short report", "supplement", "results")
+
 REPORT_SENTENCES: Final = (
     "We describe the setting and the outcome.",
     "Full details are in the text.",
     "Tables are given at the end.",
     "Comments are welcome.",
 )
+
+
+def below(rng: Random, n: int) -> int:
+    """Draw an integer in ``[0, n)``."""
+    return int(rng.random() * n)
+
+
+def pick(rng: Random, items: Sequence[T]) -> T:
+    """Draw one item."""
+    return items[int(rng.random() * len(items))]
+
+
+def sample(rng: Random, items: Sequence[T], most: int) -> list[T]:
+    """Draw up to ``most`` distinct items, in the order in which they are drawn."""
+    left = list(items)
+    return [left.pop(int(rng.random() * len(left))) for _ in range(min(most, len(left)))]
+
+
+def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
+    """Return the items in a random order."""
+    return sample(rng, items, len(items))

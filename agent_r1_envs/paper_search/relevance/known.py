@@ -1,7 +1,4 @@
-"""Relevance from the known answers of a query.
-
-What judges how relevant a paper is.
-"""
+"""What judges how relevant a paper is, and the judge that needs no model: the known answers of a query."""
 
 from __future__ import annotations
 

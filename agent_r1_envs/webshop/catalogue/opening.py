@@ -1,6 +1,6 @@
 """Opens catalogues: builds a store when a catalogue is opened for the first time, and maps it from then on.
 
-The embedded catalogue: a few thousand synthetic products, made when first used and shared by the process.
+The embedded catalogue, a few thousand synthetic products, is made when first used and shared by the process.
 """
 
 import contextlib
@@ -26,28 +26,8 @@ from agent_r1_envs.webshop.catalogue.nouns import find_tagger
 from agent_r1_envs.webshop.catalogue.store import MANIFEST, VERSION, Facts, content_hash, open_store, write_store
 from agent_r1_envs.webshop.generator.generator import PANEL, Item, generate
 
-
-def embedded_store() -> tuple[dict[str, npt.NDArray[Any]], Facts]:
-    """Build the embedded catalogue's store in memory."""
-    products, seed = PANEL
-    return build_in_memory(rows_of(generate(products, seed=seed), dataset="synthetic"))
-
-
-def rows_of(items: list[Item], *, dataset: str) -> Rows:
-    """Return generated products as what a store is built from."""
-    return Rows(
-        Path("(generated)"),
-        enumerate(item.row for item in items),
-        ByAsin(None, {item.asin: item.attributes for item in items}),
-        ByAsin(None, {item.asin: item.human for item in items}),
-        ByAsin(None, {item.asin: item.nouns for item in items}),
-        dataset,
-    )
-
-
 DEFAULT_SEED: Final = 233
 """The seed of hidden prices and price caps, unless another one is given."""
-
 _Store = tuple[dict[str, npt.NDArray[Any]], Facts]
 
 
@@ -190,3 +170,21 @@ def _locked(folder: Path) -> Iterator[None]:
         for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.tmp"):
             shutil.rmtree(left, ignore_errors=True)  # by a builder that was killed: there is no other one now
         yield
+
+
+def embedded_store() -> tuple[dict[str, npt.NDArray[Any]], Facts]:
+    """Build the embedded catalogue's store in memory."""
+    products, seed = PANEL
+    return build_in_memory(rows_of(generate(products, seed=seed), dataset="synthetic"))
+
+
+def rows_of(items: list[Item], *, dataset: str) -> Rows:
+    """Return generated products as what a store is built from."""
+    return Rows(
+        Path("(generated)"),
+        enumerate(item.row for item in items),
+        ByAsin(None, {item.asin: item.attributes for item in items}),
+        ByAsin(None, {item.asin: item.human for item in items}),
+        ByAsin(None, {item.asin: item.nouns for item in items}),
+        dataset,
+    )

@@ -1,10 +1,9 @@
 """Demonstrations for cloning: the environment's expert, and the same expert with bad habits.
 
 A demonstration is played in the real environment, so that what the policy reads while it is cloned is what it reads in
-training, to the letter. Tasks come from training worlds of other seeds than the embedded panel, without end: the same
-names mean something else in each of them, so that the policy learns to read and not to remember.
-
-Every word that the tiny policy of HotpotQA meets in its environment.
+training, to the letter, and its vocabulary is every word of that environment. Tasks come from training worlds of other
+seeds than the embedded panel, without end: the same names mean something else in each of them, so that the policy
+learns to read and not to remember.
 """
 
 from __future__ import annotations
@@ -28,15 +27,14 @@ __all__ = [
     "ENV_ID",
     "ENV_KWARGS",
     "EXPERT",
-    "Habits",
     "IMPATIENT",
+    "Habits",
     "demonstrate",
     "environment_words",
     "make_env",
     "stream_demonstrations",
     "teach",
 ]
-
 
 # What the environment says beside the encyclopedia's text: questions and results, and the beginning of its complaints.
 # The ends of those (JSON, what was echoed) are rare and read as unknown words.

@@ -1,9 +1,8 @@
 """Demonstrations for cloning: the explorer in the rooms that it meets by chance, and a fidgety, forgetful one.
 
-A demonstration is played in the real environment, in training households of other seeds than the embedded panel. The
-demonstrator knows only what the texts have shown, so that whatever it does can be learnt from them.
-
-Every word that the household policy meets in its environment.
+A demonstration is played in the real environment, in training households of other seeds than the embedded panel, and
+the policy's vocabulary is every word of that environment. The demonstrator knows only what the texts have shown, so
+that whatever it does can be learnt from them.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ __all__ = [
     "ENV_ID",
     "ENV_KWARGS",
     "FIDGETY",
-    "Habits",
     "STEADY",
+    "Habits",
     "demonstrate",
     "environment_words",
     "make_env",
     "stream_demonstrations",
     "teach",
 ]
-
 
 # What the game says beside the names of things; the text of the command `help`, which nobody is shown, is not in it.
 _TEXTS: Final = (

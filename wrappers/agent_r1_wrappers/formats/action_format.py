@@ -1,6 +1,6 @@
 """The base of action formats: wrappers that read a model's reply and pass a command on.
 
-Commands as the replies that an env with action formats takes, and back.
+Whatever formats an env has around it, a command can be turned into a reply that they read as that command.
 """
 
 from abc import ABC, abstractmethod

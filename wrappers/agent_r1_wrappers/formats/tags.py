@@ -6,7 +6,7 @@ Two rules make writing invertible without touching what models normally write:
   Reading takes one away.
 * White space around the text is dropped unless the tag says ``xml:space="preserve"``. Writing says so where it matters.
 
-Where thinking ends in a reply.
+Thinking is text inside a tag too, but a model writes it freely: all that is looked for is where it ends.
 """
 
 import re
