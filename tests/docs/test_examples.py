@@ -11,14 +11,17 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 SAYS = {
     "custom_tool_env": "success True",
     "random_agent": "success",
+    "steppo_in_one_page": "rollout 1: reward",
     "vector_evaluation": "40 tasks, mean score 1.000",
     "wrapper_stack": "--- reward 1.0, success True",
 }
+ARGUMENTS = {"steppo_in_one_page": ["2", "4"]}
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.stem != "train_steppo"], ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, str(example), *ARGUMENTS.get(example.stem, [])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert SAYS[example.stem] in done.stdout
 
