@@ -63,7 +63,7 @@ def test_without_a_critic_nothing_is_built_and_no_pass_is_run_for_one(estimator,
     """With one update a rollout, even its old log-probabilities are those of the update: one pass a micro-batch."""
     trainer = make_trainer(
         tmp_path, max_steps=2, num_ppo_epochs=1, num_minibatches=1, num_generations=4, advantage_estimator=estimator,
-        critic="separate" if estimator == "grpo" else "value_head", 
+        critic="separate" if estimator == "grpo" else "value_head",
     )  # fmt: skip
     passes, batches = [], []
     trainer.model.model.register_forward_hook(
