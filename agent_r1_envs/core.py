@@ -21,7 +21,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.arguments import argument_names, passes_on, unknown_argument
 from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
-from agent_r1_envs.sampling import Order, TaskSampler, task_position
+from agent_r1_envs.sampling import Order, TaskDraws, task_position
 from agent_r1_envs.secrecy import without_secrets
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.specs import SpecArguments
@@ -134,7 +134,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self.observation_space = FreeText(max_length)
         self.action_space = FreeText(self.max_action_length)
         self._max_length = max_length
-        self._sampler = TaskSampler(len(tasks), order=order, shard=shard)
+        self._sampler = TaskDraws(len(tasks), order=order, shard=shard)
         self._position = 0
         self._turn = 0
         self._begun = False  # whether there is an episode, running or ended
@@ -290,7 +290,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
 
     @shard.setter
     def shard(self, shard: Sequence[int]) -> None:
-        self._sampler = TaskSampler(len(self.tasks), order=self._sampler.order, shard=shard)
+        self._sampler = TaskDraws(len(self.tasks), order=self._sampler.order, shard=shard)
 
     def get_state(self) -> dict[str, Any]:
         """Return the whole state of the episode as picklable data that later steps do not change.
@@ -332,7 +332,7 @@ class AgentEnv(gymnasium.Env[str, str], Generic[TaskT]):
         self._turn = state["turn"]
         self._np_random = None if state["rng"] is None else _generator(state["rng"])
         self._np_random_seed = state["seed"]
-        self._sampler = TaskSampler.from_state(len(self.tasks), state["sampler"])
+        self._sampler = TaskDraws.from_state(len(self.tasks), state["sampler"])
         self._set_world(copy.deepcopy(state["world"]))
         self._begun = True
         self._running = state["running"]

@@ -37,6 +37,9 @@ _BY_PACKAGE = {
         "texts": "game.texts",
         "vocabulary": "generator.vocabulary",
     },
+    "agent_r1_envs.hotpotqa": {
+        "world": "encyclopedia",
+    },
     "agent_r1_envs.paper_search": {
         "backends.corpus_store": "backends.corpus",
         "backends.graph_api": "backends.semantic_scholar",

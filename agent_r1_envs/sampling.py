@@ -10,12 +10,12 @@ import numpy as np
 
 from agent_r1_envs.tasks import TaskSet
 
-__all__ = ["Order", "TaskSampler", "task_position"]
+__all__ = ["Order", "TaskDraws", "task_position"]
 
 Order = Literal["random", "shuffled", "sequential"]
 
 
-class TaskSampler:
+class TaskDraws:
     """Draws positions from one shard of a panel.
 
     Args:
@@ -64,7 +64,7 @@ class TaskSampler:
         return {"order": self.order, "shard": self.shard, "drawn": self._drawn, "pass": self._pass}
 
     @classmethod
-    def from_state(cls, size: int, state: dict[str, Any]) -> TaskSampler:
+    def from_state(cls, size: int, state: dict[str, Any]) -> TaskDraws:
         """Make a sampler that goes on where :meth:`get_state` of one of a panel of the same size was called."""
         sampler = cls(size, order=state["order"], shard=state["shard"])
         sampler._drawn = state["drawn"]

@@ -1,10 +1,10 @@
-"""The kinds of question over a synthetic world, and the paragraphs that a task comes with."""
+"""The kinds of question over a synthetic encyclopedia, and the paragraphs that a task comes with."""
 
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from agent_r1_envs.hotpotqa.world import SENTENCE, Entity, World, below, pick, shuffle
+from agent_r1_envs.hotpotqa.encyclopedia import SENTENCE, Encyclopedia, Entity, below, pick, shuffle
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Chain:
     second: str
     template: str
 
-    def draft(self, world: World, head: Entity, rng: Random) -> Draft:
+    def draft(self, encyclopedia: Encyclopedia, head: Entity, rng: Random) -> Draft:
         """Ask about ``head``; the answer's own paragraph is a decoy."""
         middle = head.links[self.first]
         answer = middle.links[self.second]
@@ -51,11 +51,11 @@ class Earlier:
     value: str
     template: str
 
-    def draft(self, world: World, head: Entity, rng: Random) -> Draft:
+    def draft(self, encyclopedia: Encyclopedia, head: Entity, rng: Random) -> Draft:
         """Compare ``head`` with another entity whose year differs."""
         other = head
         while other.values[self.value] == head.values[self.value]:
-            other = pick(rng, world.kinds[other.kind])
+            other = pick(rng, encyclopedia.kinds[other.kind])
         pair = [head, other]
         shuffle(rng, pair)
         answer = min(pair, key=lambda entity: entity.values[self.value])
@@ -71,12 +71,12 @@ class Same:
     value: str
     template: str
 
-    def draft(self, world: World, head: Entity, rng: Random) -> Draft:
+    def draft(self, encyclopedia: Encyclopedia, head: Entity, rng: Random) -> Draft:
         """Draw the answer first, then an entity that makes it true."""
         same = rng.random() < 0.5
         other = head
         while other is head or (other.values[self.value] == head.values[self.value]) != same:
-            other = pick(rng, world.kinds[head.kind])
+            other = pick(rng, encyclopedia.kinds[head.kind])
         gold = tuple((entity, SENTENCE[self.value]) for entity in (head, other))
         return Draft(self.template.format(head.name, other.name), "yes" if same else "no", "comparison", gold)
 
@@ -113,12 +113,12 @@ SHARES: Final = {
 }
 
 
-def heads(world: World, kind: Kind) -> list[Entity]:
+def heads(encyclopedia: Encyclopedia, kind: Kind) -> list[Entity]:
     """Return the entities that a question of ``kind`` can start from."""
-    return world.people if kind.head == "person" else list(world.kinds[kind.head])
+    return encyclopedia.people if kind.head == "person" else list(encyclopedia.kinds[kind.head])
 
 
-def paragraphs(world: World, draft: Draft, rng: Random) -> list[Entity]:
+def paragraphs(encyclopedia: Encyclopedia, draft: Draft, rng: Random) -> list[Entity]:
     """Choose the 8 to 10 paragraphs of a task: the gold ones, look-alikes by name and by kind, strangers; shuffled."""
     size = 8 + below(rng, 3)
     chosen = [entity for entity, _ in draft.gold]
@@ -134,12 +134,12 @@ def paragraphs(world: World, draft: Draft, rng: Random) -> list[Entity]:
     # Two look-alikes of each gold paragraph; whatever a look-alike leads to is the false trail's next paragraph.
     for entity in gold:
         for word in entity.words:
-            add(_lookalike(world, entity, word, rng))
+            add(_lookalike(encyclopedia, entity, word, rng))
     trail = [link for entity in chosen[len(gold) :] for link in entity.links.values() if link.kind == gold[-1].kind]
     for entity in (*trail[:2], *draft.decoys):
         add(entity)
     while len(chosen) < size:
-        add(pick(rng, world.kinds[gold[len(chosen) % 2].kind]))
+        add(pick(rng, encyclopedia.kinds[gold[len(chosen) % 2].kind]))
     shuffle(rng, chosen)
     return chosen
 
@@ -148,8 +148,8 @@ def _holders(entities: list[Entity], word: str) -> int:
     return sum(word in entity.mentions for entity in entities)
 
 
-def _lookalike(world: World, entity: Entity, word: str, rng: Random) -> Entity:
+def _lookalike(encyclopedia: Encyclopedia, entity: Entity, word: str, rng: Random) -> Entity:
     """Draw an entity whose name has ``word`` too, of the same kind if there is one."""
-    sharers = world.sharers[word]
+    sharers = encyclopedia.sharers[word]
     twins = [other for other in sharers if other.kind == entity.kind and other is not entity]
     return pick(rng, twins or sharers)

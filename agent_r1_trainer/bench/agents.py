@@ -21,11 +21,11 @@ from agent_r1_trainer.bench.settings import AgentSpec
 __all__ = ["Act", "Agent", "AgentError", "ExpertAgent", "RandomAgent", "Reply", "make_agent"]
 
 Act = Callable[[Any, dict[str, Any]], str]
-"""From an observation and its ``info`` to the next action."""
+"""From an observation and its ``info`` to the next reply."""
 
 
 class Reply(str):
-    """An action that says what it cost.
+    """A reply that says what it cost.
 
     Attributes:
         usage: Counts by name, such as ``prompt_tokens``; kept with the turn and added up in the summary.
@@ -36,13 +36,13 @@ class Reply(str):
     usage: dict[str, int]
 
     def __new__(cls, text: str, usage: dict[str, int]) -> Reply:
-        """Make the action."""
+        """Make the reply."""
         reply = super().__new__(cls, text)
         reply.usage = usage
         return reply
 
     def __getnewargs__(self) -> tuple[str, dict[str, int]]:  # type: ignore[override]
-        """Return the arguments that rebuild the action from a pickle or a copy."""
+        """Return the arguments that rebuild the reply from a pickle or a copy."""
         return str(self), self.usage
 
 

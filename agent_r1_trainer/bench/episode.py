@@ -40,8 +40,8 @@ class EpisodeRecord:
         success: Whether the benchmark counts the task as solved.
         score: The benchmark's metric, from 0 to 1.
         reward: Sum of the rewards.
-        turns: Number of actions.
-        invalid: Number of actions that the env refused.
+        turns: Number of replies.
+        invalid: Number of replies that the env refused.
         stop: ``"terminated"``, ``"turn_limit"``, ``"prompt_too_long"`` or ``"failed"``.
         seconds: Wall-clock time.
         error: Why it failed; ``""`` when it did not.
@@ -108,9 +108,9 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
         protocol = info.get("protocol", {})
         act = agent.begin(env, info, job.seed)
         while stop == "failed":
-            action = act(observation, info)
-            observation, reward, terminated, truncated, info = env.step(action)
-            steps.append(_step(action, reward, observation, info))
+            reply = act(observation, info)
+            observation, reward, terminated, truncated, info = env.step(reply)
+            steps.append(_step(reply, reward, observation, info))
             if terminated:  # first: a turn limit may be reported together with a win on the last turn
                 stop = "terminated"
             elif truncated:
@@ -137,12 +137,12 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
     )
 
 
-def _step(action: str, reward: float, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
-    step: dict[str, Any] = {"action": str(action), "reward": reward, "observation": _said(observation)}
+def _step(reply: str, reward: float, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
+    step: dict[str, Any] = {"action": str(reply), "reward": reward, "observation": _said(observation)}
     if "invalid_action" in info:
         step["invalid"] = info["invalid_action"]
-    if isinstance(action, Reply):
-        step["usage"] = action.usage
+    if isinstance(reply, Reply):
+        step["usage"] = reply.usage
     return step
 
 

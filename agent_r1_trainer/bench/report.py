@@ -63,8 +63,8 @@ class Summary:
         score: Mean score.
         success: Share of episodes with success.
         reward: Mean sum of rewards.
-        turns: Mean number of actions.
-        invalid_rate: Share of the actions that the env refused.
+        turns: Mean number of replies.
+        invalid_rate: Share of the replies that the env refused.
         usage: Sums of what the turns count, such as ``prompt_tokens``; empty where they count nothing.
     """
 

@@ -162,7 +162,7 @@ class AgentEnvLoop(AgentFlowBase):
             started = time.perf_counter()
             for episode, reply in zip(episodes, replies, strict=True):
                 if _guard(episode, partial(episode.step, reply)):
-                    _guard(episode, episode.follow)
+                    _guard(episode, episode.make_next_prompt)
             self._retire(live, done)
             self.times.environment += time.perf_counter() - started
         return [done[index] for index in range(len(assignments))]
@@ -186,7 +186,7 @@ class AgentEnvLoop(AgentFlowBase):
             **self._episode_kwargs,
         )
         if _guard(episode, episode.reset):
-            _guard(episode, episode.open)
+            _guard(episode, episode.make_first_prompt)
         return episode
 
     def _facts(self, name: str) -> tuple[Panel | None, int | None]:

@@ -98,11 +98,11 @@ class Episode:
         if self._step_anchor is not None:
             record_observations(self.env)
         self._observation, self._info = self.env.reset(seed=self.assignment.seed, options=options)
-        self._look()
+        self._record_anchor()
         self._protocol = self._info.get("protocol", {})
         self._stop_strings = self._info.get("stop_strings", ())
 
-    def open(self) -> None:
+    def make_first_prompt(self) -> None:
         """Make the first prompt from what `reset` returned."""
         kwargs = {**self._template_kwargs, **self._info.get("chat_template_kwargs", {})}
         self._builder = PromptBuilder(
@@ -133,15 +133,15 @@ class Episode:
         self._steps.append(step)
         self._observation, step.reward, step.terminated, step.truncated, self._info = self.env.step(text)
         step.invalid = "invalid_action" in self._info
-        self._look()
+        self._record_anchor()
 
-    def _look(self) -> None:
+    def _record_anchor(self) -> None:
         """Take down the state that the next reply is given in."""
         if self._step_anchor is not None:
             self._anchor = state_anchor(self.env, self._observation, self._step_anchor)
 
-    def follow(self) -> None:
-        """Decide from the last step whether the episode goes on, and make its next prompt if it may be needed.
+    def make_next_prompt(self) -> None:
+        """Make the prompt of the next step, or say why the last step was the end.
 
         `terminated` is tested before `truncated`: Gymnasium's TimeLimit may add the latter to a win on the last turn.
         """

@@ -130,7 +130,7 @@ class RowContext:
         self._longest = max(map(len, prompts))
         self._left: dict[int, tuple[RowCache, int]] = {}
 
-    def leave(self) -> dict[int, tuple[RowCache, int]]:
+    def cached_rows(self) -> dict[int, tuple[RowCache, int]]:
         """Where the keys and values of each prompt and what was read after it lie: a cache and a row of it.
 
         The caches hold those alone. The room for replies of full length, many times as large, is free again once the

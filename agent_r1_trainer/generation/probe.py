@@ -145,7 +145,7 @@ class Probe:
                         for row in rows:
                             read[row] += 1
                     if isinstance(context, RowContext):
-                        places = context.leave()
+                        places = context.cached_rows()
                         known = [CachedRow(text[: read[row]], *places[row]) for row, text in enumerate(self._texts)]
         except Exception as error:  # whatever an architecture says about a cache that it does not know
             return f"it fails with {type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"

@@ -138,7 +138,7 @@ class TransformersGenerator:
         found = [_longest_prefix(prompt, known) for prompt in prompts]
         context = RowContext(self.model, self._trunk, prompts, found, sampling.max_new_tokens, self.pad_token_id)
         replies = _decode(context, len(prompts), sampling, stops, uniforms)
-        places = context.leave()
+        places = context.cached_rows()
         rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
         if _allocated([*self._cached, *rows]) <= self.max_cached_tokens:
             self._cached += rows

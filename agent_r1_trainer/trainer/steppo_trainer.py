@@ -43,7 +43,7 @@ from agent_r1_trainer.trainer.evaluation import Evaluator
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
 from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
-__all__ = ["ReportingTrainer", "StepNumbers", "StepPOTrainer", "only"]
+__all__ = ["ReportingTrainer", "StepNumbers", "StepPOTrainer", "single_item"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -186,8 +186,8 @@ class StepNumbers(Dataset[dict[str, int]]):
         return {"step": index}
 
 
-def only(batch: list[dict[str, int]]) -> dict[str, int]:
-    """The single item of a batch."""
+def single_item(batch: list[dict[str, int]]) -> dict[str, int]:
+    """Collate a batch of one item: the item."""
     return batch[0]
 
 
@@ -262,7 +262,7 @@ class StepPOTrainer(ReportingTrainer):
         super().__init__(
             model=models.policy,
             args=args,
-            data_collator=only,
+            data_collator=single_item,
             train_dataset=StepNumbers((epoch or 1) * args.updates_per_rollout),
             eval_dataset=None if self.eval_flow is None else StepNumbers(1),
             processing_class=models.tokenizer,
@@ -323,7 +323,7 @@ class StepPOTrainer(ReportingTrainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """One item a step, the same on every rank; nothing is sharded, since the items only count."""
-        return DataLoader(self.train_dataset, batch_size=1, collate_fn=only)
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=single_item)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Make the optimizer of the policy, with the value head in a group of its own learning rate."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_envs.sampling import TaskSampler
+from agent_r1_envs.sampling import TaskDraws
 from agent_r1_envs.tasks import TaskSet
 from tests.helpers.directory_env import DirectoryEnv
 from tests.helpers.registered import all_ids
@@ -89,7 +89,7 @@ def test_what_is_not_data_has_no_hash() -> None:
         _ = panel([object()]).content_hash
 
 
-def draws(sampler: TaskSampler, count: int, seed: int = 0) -> list[int]:
+def draws(sampler: TaskDraws, count: int, seed: int = 0) -> list[int]:
     rng = np.random.default_rng(seed)
     return [sampler.draw(lambda: rng) for _ in range(count)]
 
@@ -100,7 +100,7 @@ def test_shards_part_the_panel(size: int, count: int, data: st.DataObject) -> No
     order = data.draw(st.sampled_from(["shuffled", "sequential"]))
     seen: list[int] = []
     for index in range(count):
-        sampler = TaskSampler(size, order=order, shard=(index, count))
+        sampler = TaskDraws(size, order=order, shard=(index, count))
         length = len(range(index, size, count))
         first, second = (draws(sampler, length, seed) for seed in (1, 2))
         assert sorted(first) == sorted(second), "each pass takes each task once"
@@ -112,12 +112,12 @@ def test_sequential_needs_no_random_number() -> None:
     def never() -> np.random.Generator:
         raise AssertionError("a random number was drawn")
 
-    sampler = TaskSampler(3, order="sequential", shard=(0, 1))
+    sampler = TaskDraws(3, order="sequential", shard=(0, 1))
     assert [sampler.draw(never) for _ in range(5)] == [0, 1, 2, 0, 1]
 
 
 def test_random_is_uniform_over_the_shard() -> None:
-    counts = Counter(draws(TaskSampler(10, order="random", shard=(1, 2)), 5_000))
+    counts = Counter(draws(TaskDraws(10, order="random", shard=(1, 2)), 5_000))
     assert set(counts) == {1, 3, 5, 7, 9}
     assert all(abs(count - 1_000) < 130 for count in counts.values())  # more than four standard deviations
 

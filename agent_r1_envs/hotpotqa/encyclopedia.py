@@ -1,4 +1,4 @@
-"""A synthetic world: entities with functional facts, each told in exactly one sentence of one paragraph.
+"""A synthetic encyclopedia: entities with functional facts, each told in exactly one sentence of one paragraph.
 
 A fact (the director of a film, the town of a birth) is written only in its subject's own paragraph. So a chain of two
 facts has one answer over the whole encyclopedia, and the second paragraph of a chain shares no name with the question.
@@ -64,7 +64,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Encyclopedia:
     """All the entities of one split and seed.
 
     Attributes:
@@ -103,8 +103,8 @@ def shuffle(rng: Random, items: list) -> None:
         items[i], items[j] = items[j], items[i]
 
 
-def build_world(split: Split, rng: Random) -> World:
-    """Draw a world over all the names that ``split`` owns: who is what, then every fact, then the sentences."""
+def build_encyclopedia(split: Split, rng: Random) -> Encyclopedia:
+    """Draw an encyclopedia of all names that ``split`` owns: who is what, then every fact, then the sentences."""
     kinds: dict[str, list[Entity]] = {}
     sharers: dict[str, list[Entity]] = {}
     for namespace, cycle in _KINDS.items():
@@ -115,16 +115,16 @@ def build_world(split: Split, rng: Random) -> World:
             kinds.setdefault(entity.kind, []).append(entity)
             for word in words:
                 sharers.setdefault(word, []).append(entity)
-    world = World(kinds, sharers)
-    _draw_facts(world, rng)
-    for entity in world.entities:
+    encyclopedia = Encyclopedia(kinds, sharers)
+    _draw_facts(encyclopedia, rng)
+    for entity in encyclopedia.entities:
         entity.sentences = _sentences(entity)
         entity.mentions = frozenset(entity.words).union(*(link.words for link in entity.links.values()))
-    return world
+    return encyclopedia
 
 
-def _draw_facts(world: World, rng: Random) -> None:
-    kinds, people = world.kinds, world.people
+def _draw_facts(encyclopedia: Encyclopedia, rng: Random) -> None:
+    kinds, people = encyclopedia.kinds, encyclopedia.people
     towns = kinds["town"]
     for person in people:
         person.links = {"birthplace": pick(rng, towns), "teacher": _other(rng, people, person)}
