@@ -1,5 +1,6 @@
 # make demo [SEED=1] [ALGO=grpo]   train a tiny policy with StepPO or another algorithm, one to three minutes on two cores
-# make test            the whole test suite
+# make test            the test suite, but for the slow proofs
+# make test-slow       those: runs that are killed and go on, processes side by side, a tiny policy made anew
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
 # make lint            ruff and mypy
 # make bench           speed of retrieval, household games and updates, and the random and expert agents on HotpotQA
@@ -30,14 +31,17 @@ ALFWORLD_STAMP := $(ALFWORLD_VENV)/.agent-r1-installed
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-alfworld lint bench bench-alfworld clean
+.PHONY: demo test test-slow test-alfworld lint bench bench-alfworld clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
 	$(VENV)/bin/agent-r1 train --preset demo --algorithm $(ALGO) --seed $(SEED) --out $(DEMO)
 
 test: $(STAMP)
-	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -m "not slow" -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-slow: $(STAMP)
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -m slow -n 2 --dist worksteal $(PYTEST_ARGS)
 
 test-alfworld: $(ALFWORLD_STAMP)
 	$(ALFWORLD_PY) -m pytest tests/alfworld_textworld -n 2 --dist worksteal $(PYTEST_ARGS)

@@ -21,6 +21,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 def test_every_training_game_is_won(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path))
     tasks = load_tasks("train", real_data("alfworld") / "json_2.1.1_train_3553.tar.xz", skip=())

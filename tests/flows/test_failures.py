@@ -330,6 +330,7 @@ def worker(folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_what_breaks_on_one_process_ends_all_of_them(tmp_path):
     script = tmp_path / "worker.py"
     script.write_text(

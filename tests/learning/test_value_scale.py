@@ -118,6 +118,7 @@ def test_an_added_constant_or_another_size_of_rewards_changes_nothing(critic, la
 
 @pytest.mark.parametrize("critic", CRITICS)
 @pytest.mark.parametrize("offset", [-100.0, 100.0])
+@pytest.mark.slow
 def test_a_bandit_is_learned_however_far_its_rewards_are_from_zero(critic, offset, monkeypatch):
     benchmark = load_benchmark("critic")
     monkeypatch.setattr(benchmark, "LAYERS", 1)

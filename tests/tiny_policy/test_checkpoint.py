@@ -42,6 +42,7 @@ def test_the_start_is_honest(shipped):
     check_skills(shipped)
 
 
+@pytest.mark.slow
 def test_the_script_makes_a_policy_of_the_same_quality(shipped):
     """The whole cloning, some two minutes of one core.
 

@@ -92,6 +92,7 @@ def test_another_algorithm_by_name(config, tmp_path, monkeypatch, capsys):
     assert "did you mean rloo" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_readable_and_goes_on_to_the_same_end(config, tmp_path, capsys):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert train_command(config=config, preset=None, seed=0, out=whole) == 0

@@ -42,6 +42,7 @@ def model_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model" / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_its_warm_start_goes_on_to_the_same_end(tmp_path: Path, capsys: Any) -> None:
     config = write(tmp_path / "c.yaml", warm_start=WARM)
     whole, broken = tmp_path / "whole", tmp_path / "broken"

@@ -88,6 +88,7 @@ trainer.accelerator.end_training()
 """
 
 
+@pytest.mark.slow
 def test_all_ranks_fail(tmp_path):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)

@@ -89,6 +89,7 @@ print("ended", flush=True)
 
 
 @pytest.mark.parametrize("how", ["kill", "term"])
+@pytest.mark.slow
 def test_a_killed_process_resumes_and_a_terminated_one_finishes_its_rollout(how, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "cut"), how]

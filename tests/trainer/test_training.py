@@ -85,6 +85,7 @@ def stalling(folder, *, bootstrap: str, steps: int) -> list[dict[str, float]]:
     return [entry for entry in measured(trainer) if "reward" in entry]
 
 
+@pytest.mark.slow
 def test_where_stalling_is_free_the_task_is_learned_all_the_same(tmp_path):
     log = stalling(tmp_path / "auto", bootstrap="auto", steps=100)
     assert log[0]["stalled_ratio"] > 0.3 and max(entry["bootstrapped_ratio"] for entry in log) == 0.0
