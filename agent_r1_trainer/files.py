@@ -1,4 +1,4 @@
-"""Files of a run: written in one step, and held by one process at a time."""
+"""Files of a run: held by one process at a time, and appended to so that what is written stays."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 try:
     import fcntl
 except ImportError:  # Windows: two runs in one folder are then the user's own business
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock", "LockError", "run_lock", "write_json"]
+__all__ = ["FileLock", "JsonLines", "LockError", "run_lock"]
 
 logger = logging.getLogger(__name__)
 _held: set[FileLock] = set()
@@ -28,17 +29,71 @@ class LockError(RuntimeError):
     """Another run has the lock; the message names it and the way out."""
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON in one step: nobody sees half a file."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
-
-
 def run_lock(folder: str | os.PathLike[str]) -> FileLock:
     """The lock on the folder of a training run; uploads to a hub leave its file out, for the underscore in front."""
     way_out = "wait for it, stop it, or choose another folder (output_dir, --out)"
     return FileLock(Path(folder) / "_run.lock", str(folder), way_out)
+
+
+class JsonLines:
+    """A file of JSON lines that one process appends to, safe against being killed at any moment; a context manager.
+
+    Opening it makes the file and its folder, takes a lock that the system frees when the process ends, and cuts away
+    what a killed process left half written.
+
+    Args:
+        path: The file.
+        whole: Returns how many bytes of the open file are to be kept; without it a torn last line is cut away.
+
+    Raises:
+        LockError: Another process has the file open.
+    """
+
+    def __init__(self, path: Path, whole: Callable[[BinaryIO], int] | None = None) -> None:
+        self.path = path
+        self._whole = _whole_lines if whole is None else whole
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(path), "wait for it or choose another --out")
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
+        try:
+            self._file = self.path.open("ab+")
+            self._file.truncate(self._whole(self._file))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._lock.release()
+
+    def append(self, *rows: Mapping[str, Any]) -> None:
+        """Write lines; when it returns, they survive the end of this process."""
+        assert self._file is not None, "the file is open inside its with block only"
+        lines = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        self._file.write(lines.encode("utf-8", "replace"))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _whole_lines(file: BinaryIO) -> int:
+    """Return the length of the file up to and with its last line break."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65_536)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
 
 
 class FileLock:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent_r1_envs.files import sha256
+
 __all__ = ["check_model_folder", "loading_errors", "model_fingerprint"]
 
 _CONFIGS = ("config.json", "adapter_config.json")
@@ -71,6 +73,5 @@ def model_fingerprint(model: str) -> str:
         return ""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.suffix in _SUFFIXES and p.is_file()):
-        with path.open("rb") as file:
-            digest.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+        digest.update(f"{path.name}\0{sha256(path)}\n".encode())
     return digest.hexdigest()

@@ -10,7 +10,16 @@ agent_r1_envs.errors.DataError: questions.json, row 3, field question: expected 
 
 from agent_r1_envs.files.fields import Row, check_strings, found
 from agent_r1_envs.files.json_list import ListReader, ObjectReader
-from agent_r1_envs.files.paths import cache_folder, expand, resolve, sha256
+from agent_r1_envs.files.paths import (
+    cache_folder,
+    expand,
+    files_of_split,
+    resolve,
+    sha256,
+    sha256_of_all,
+    write_json,
+    written_whole,
+)
 from agent_r1_envs.files.rows import json_list, json_object, open_unpacked, read_rows
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "cache_folder",
     "check_strings",
     "expand",
+    "files_of_split",
     "found",
     "json_list",
     "json_object",
@@ -27,4 +37,7 @@ __all__ = [
     "read_rows",
     "resolve",
     "sha256",
+    "sha256_of_all",
+    "write_json",
+    "written_whole",
 ]

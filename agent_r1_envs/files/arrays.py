@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files.paths import sha256
+from agent_r1_envs.files.paths import sha256, write_json
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -52,12 +52,7 @@ class ArrayFolder:
         files = {name: _write(folder / f"{name}-{token}.npy", arrays[name]) for name in self.arrays}
         manifest = {"format": self.format, "version": self.version, **facts, "files": files}
         replaced = self._files(folder)
-        scratch = folder / f"{self.manifest}.{token}.tmp"
-        with scratch.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(manifest, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, folder / self.manifest)
+        write_json(folder / self.manifest, manifest)
         for name in replaced:
             (folder / name).unlink(missing_ok=True)
 

@@ -1,12 +1,26 @@
-"""Where data lie: paths that users give, the folder for what can be made again, and hashes of files."""
+"""Whole files: where data lie, the folder for what can be made again, JSON that is written in one step, and hashes."""
 
 import hashlib
+import json
 import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from agent_r1_envs.errors import DataError
 
-__all__ = ["cache_folder", "expand", "resolve", "sha256"]
+__all__ = [
+    "cache_folder",
+    "expand",
+    "files_of_split",
+    "resolve",
+    "sha256",
+    "sha256_of_all",
+    "write_json",
+    "written_whole",
+]
 
 
 def expand(path: str | os.PathLike[str]) -> Path:
@@ -32,6 +46,29 @@ def resolve(path: str | Path) -> Path:
     raise DataError(f"no such file or folder: {' or '.join(map(str, tried))}{hint}")
 
 
+def files_of_split(path: Path, split: str, patterns: Mapping[str, Sequence[str]]) -> list[Path]:
+    """Return the files of a split: ``path`` itself if it is a file, else those of the first pattern that fits any.
+
+    Args:
+        path: A file, or a folder.
+        split: Its name.
+        patterns: What the files of each split may be called, the best first.
+
+    Raises:
+        ValueError: There is no such split.
+        DataError: The folder holds no such file.
+    """
+    if path.is_file():
+        return [path]
+    if split not in patterns:
+        raise ValueError(f"split must be one of {', '.join(patterns)}; got {split!r}")
+    for pattern in patterns[split]:
+        files = sorted(path.glob(pattern))
+        if files:
+            return files
+    raise DataError(f"{path}: expected one of {', '.join(patterns[split])} for split {split!r}, found none")
+
+
 def cache_folder() -> Path:
     """Return the folder for what can be made again: ``AGENT_R1_CACHE``, or ``agent-r1`` in the user's cache."""
     own = os.environ.get("AGENT_R1_CACHE")
@@ -44,3 +81,32 @@ def sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_all(paths: Iterable[Path]) -> str:
+    """Return one SHA-256 for the contents of files in their order, in hex."""
+    return hashlib.sha256(b"".join(bytes.fromhex(sha256(path)) for path in paths)).hexdigest()
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write, which takes the place of ``path`` in one step once it is on the disk.
+
+    Nobody ever sees half of it. If the block raises, all is as it was.
+    """
+    scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")  # by tempfile no other user could read it
+    try:
+        with scratch.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
+    """Write JSON as a whole; see :func:`written_whole`."""
+    with written_whole(path) as file:
+        file.write((json.dumps(value, indent=indent) + "\n").encode("utf-8"))

@@ -1,6 +1,5 @@
 """Loads questions and corpora from local files in their official formats."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import Row, check_strings, json_object, read_rows, resolve
+from agent_r1_envs.files import Row, check_strings, files_of_split, json_object, read_rows, resolve, sha256_of_all
 from agent_r1_envs.hotpotqa.data import Paragraph, Question
 from agent_r1_envs.hotpotqa.rows import FORMATS, READERS, Format, detect
 from agent_r1_envs.hotpotqa.two_wiki import ALIASES_FILE, read_aliases
@@ -70,7 +69,7 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
     """
     if data_format != "auto" and data_format not in FORMATS:
         raise ValueError(f"data_format must be auto or one of {', '.join(FORMATS)}; got {data_format!r}")
-    files = _files(resolve(path), split)
+    files = files_of_split(resolve(path), split, _PATTERNS)
     questions: list[Question] = []
     places: dict[str, str] = {}
     sources = list(files)
@@ -101,7 +100,7 @@ def load_questions(path: str | Path, *, split: str = "train", data_format: str =
     if not questions:
         raise DataError(f"{', '.join(map(str, files))}: expected questions, found none")
     dataset = questions[0].dataset
-    return TaskSet(questions, dataset=dataset, split=split, ids=list(places), content_hash=_digest(sources))
+    return TaskSet(questions, dataset=dataset, split=split, ids=list(places), content_hash=sha256_of_all(sources))
 
 
 def iter_corpus(path: str | Path) -> Iterator[Passage]:
@@ -150,23 +149,3 @@ def _by_title(file: Path) -> Iterator[Passage]:
         text = value if isinstance(value, str) else None
         sentences = [text] if text is not None else check_strings(Row(file, position, {}), repr(title[:60]), value)
         yield Paragraph(title, tuple(sentences)).passage(str(position))
-
-
-def _files(path: Path, split: str) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if split not in _PATTERNS:
-        raise ValueError(f"split must be one of {', '.join(_PATTERNS)}; got {split!r}")
-    for pattern in _PATTERNS[split]:
-        files = sorted(path.glob(pattern))
-        if files:
-            return files
-    raise DataError(f"{path}: expected one of {', '.join(_PATTERNS[split])} for split {split!r}, found none")
-
-
-def _digest(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import read_rows, resolve
+from agent_r1_envs.files import files_of_split, read_rows, resolve, sha256_of_all
 from agent_r1_envs.paper_search.backends.corpus import Corpus
 from agent_r1_envs.paper_search.papers.data import PaperQuery, PaperRecord
 from agent_r1_envs.paper_search.papers.identity import last_allowed
@@ -43,7 +42,7 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
     """
     if data_format != "auto" and data_format not in FORMATS:
         raise ValueError(f"data_format must be auto or one of {', '.join(FORMATS)}; got {data_format!r}")
-    files = _files(resolve(path), split)
+    files = files_of_split(resolve(path), split, _PATTERNS)
     queries: list[PaperQuery] = []
     places: dict[str, str] = {}
     inside: dict[str, str] = {}
@@ -73,7 +72,7 @@ def load_queries(path: str | Path, *, split: str = "test", data_format: str = "a
     if not queries:
         raise DataError(f"{', '.join(map(str, files))}: expected queries, found none")
     ids = [query.id for query in queries]
-    return TaskSet(queries, dataset=queries[0].dataset, split=split, ids=ids, content_hash=_digest(files))
+    return TaskSet(queries, dataset=queries[0].dataset, split=split, ids=ids, content_hash=sha256_of_all(files))
 
 
 def answers_within(query: PaperQuery, dates: Mapping[str, str]) -> PaperQuery:
@@ -144,23 +143,3 @@ def build_corpus(file: str | Path, folder: str | Path) -> Corpus:
     """
     Corpus.of(iter_papers(file)).save(folder)
     return Corpus.open(folder)
-
-
-def _files(path: Path, split: str) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if split not in _PATTERNS:
-        raise ValueError(f"split must be one of {', '.join(_PATTERNS)}; got {split!r}")
-    for pattern in _PATTERNS[split]:
-        files = sorted(path.glob(pattern))
-        if files:
-            return files
-    raise DataError(f"{path}: expected one of {', '.join(_PATTERNS[split])} for split {split!r}, found none")
-
-
-def _digest(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()

@@ -5,6 +5,6 @@ Importing this package registers both spaces with ``gymnasium.vector``, so that 
 
 from agent_r1_envs.spaces import vector as _vector  # noqa: F401 (registers the handlers)
 from agent_r1_envs.spaces.free_text import FreeText
-from agent_r1_envs.spaces.messages import Message, Messages
+from agent_r1_envs.spaces.messages import Message, Messages, as_messages
 
-__all__ = ["FreeText", "Message", "Messages"]
+__all__ = ["FreeText", "Message", "Messages", "as_messages"]

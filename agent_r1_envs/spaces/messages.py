@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from gymnasium.spaces import Space
 
 from agent_r1_envs.spaces.free_text import FreeText
 
-__all__ = ["Message", "Messages", "decode_messages", "encode_messages"]
+__all__ = ["Message", "Messages", "as_messages", "decode_messages", "encode_messages"]
 
 Message = dict[str, Any]
 """A chat message: ``"role"`` and ``"content"`` are strings; other JSON data, such as ``"tool_calls"``, may follow."""
@@ -95,6 +96,19 @@ class Messages(Space[list[Message]]):
     def __repr__(self) -> str:
         limit = "" if self.max_messages is None else f", max_messages={self.max_messages}"
         return f"Messages({self.max_length}{limit})"
+
+
+def as_messages(observation: Any) -> list[Mapping[str, Any]] | None:
+    """Return an observation as the messages that a chat model reads; None if it is neither text nor messages.
+
+    >>> as_messages("Who wrote Dubliners?")
+    [{'role': 'user', 'content': 'Who wrote Dubliners?'}]
+    """
+    if isinstance(observation, str):
+        return [{"role": "user", "content": observation}]
+    if isinstance(observation, (list, tuple)) and observation and isinstance(observation[0], Mapping):
+        return list(observation)
+    return None
 
 
 def encode_messages(messages: list[Message]) -> str:

@@ -12,6 +12,7 @@ import gymnasium
 
 from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
 from agent_r1_envs.retry import PassingFailure, is_passing
+from agent_r1_envs.spaces import as_messages
 from agent_r1_trainer.bench.agents import Act, AgentError, Reply
 from agent_r1_trainer.bench.sampling import LENGTHS, complete_sampling, request_arguments
 from agent_r1_trainer.bench.tool_calls import Turn, read_message, with_calls
@@ -78,7 +79,10 @@ class ChatAgent:
         turns: list[Turn] = []
 
         def act(observation: Any, info: dict[str, Any]) -> str:
-            answer, requests = self._ask({**settings, "messages": with_calls(_messages(observation), turns)})
+            messages = as_messages(observation)
+            if messages is None:
+                raise AgentError(f"a chat model reads messages or text, not {type(observation).__name__}")
+            answer, requests = self._ask({**settings, "messages": with_calls(messages, turns)})
             try:
                 turns.append(read_message(answer["choices"][0]["message"], len(turns)))
             except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -131,14 +135,6 @@ def _check(answer: Any) -> None:
     code = error.get("code") if isinstance(error, dict) else None
     if not isinstance(code, int) or is_passing(code):
         raise PassingFailure(f"an error in place of a reply: {str(error)[:200]!r}")
-
-
-def _messages(observation: Any) -> list[dict[str, Any]]:
-    if isinstance(observation, str):
-        return [{"role": "user", "content": observation}]
-    if isinstance(observation, (list, tuple)) and all(isinstance(message, dict) for message in observation):
-        return list(observation)
-    raise AgentError(f"a chat model reads messages or text, not {type(observation).__name__}")
 
 
 def _usage(usage: Any) -> dict[str, int]:

@@ -1,9 +1,11 @@
-"""One episode of a benchmark: an env, an agent, and the record that is kept of it, one line of JSON."""
+"""One episode of a benchmark: an env, an agent, and the record that is kept of it, a line of JSON in the run's log."""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -11,7 +13,7 @@ import gymnasium
 from agent_r1_trainer.bench.agents import Agent, Reply
 from agent_r1_trainer.environments.contract import CheckedEnv, error_text, verdict
 
-__all__ = ["EpisodeRecord", "Job", "play_episode"]
+__all__ = ["EpisodeRecord", "Job", "LogError", "play_episode", "read_log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,31 @@ class EpisodeRecord:
             return cls(**{f.name: row[f.name] for f in fields(cls) if f.name in row})
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+class LogError(RuntimeError):
+    """The log cannot be read or written; the message names the file and the way out."""
+
+
+def read_log(path: Path) -> list[EpisodeRecord]:
+    """Return the records of a log in order of episode; the last line of an episode counts.
+
+    A torn last line, which a killed run leaves, is ignored.
+
+    Raises:
+        LogError: Another line is damaged.
+    """
+    if not path.exists():
+        return []
+    records: dict[int, EpisodeRecord] = {}
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):  # what follows the last line break is empty or torn
+        try:
+            record = EpisodeRecord.from_json(json.loads(line))
+        except ValueError as error:
+            raise LogError(f"{path}, line {number}: not the record of an episode: {error}; remove the line") from error
+        records[record.episode] = record
+    return [records[episode] for episode in sorted(records)]
 
 
 def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> EpisodeRecord:

@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from agent_r1_envs.files import write_json
 from agent_r1_envs.secrecy import public_address, without_secrets
-from agent_r1_trainer.bench.log import EpisodeLog
-from agent_r1_trainer.files import write_json
+from agent_r1_trainer.files import JsonLines
 from agent_r1_trainer.trainer.resuming import differences
 
 __all__ = ["CHOICE", "ManifestError", "claim_folder", "plays_choice"]
@@ -69,7 +69,7 @@ def claim_folder(
         if not empty:
             lines = "".join(f"\n  {difference}" for difference in differing)
             raise ManifestError(f"{folder} holds a run with other settings; choose another --out.{lines}")
-        with EpisodeLog(log):  # refuses while the other run is still at work
+        with JsonLines(log):  # refuses while the other run is still at work
             pass
     elif log.exists():
         raise ManifestError(

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from agent_r1_envs.files import write_json
 from agent_r1_trainer.bench.episode import EpisodeRecord
-from agent_r1_trainer.files import write_json
 
 __all__ = [
     "Estimate",

@@ -18,8 +18,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agent_r1_trainer.bench.agents import Agent
-from agent_r1_trainer.bench.episode import EpisodeRecord, Job, play_episode
-from agent_r1_trainer.bench.log import EpisodeLog, read_log
+from agent_r1_trainer.bench.episode import EpisodeRecord, Job, play_episode, read_log
 from agent_r1_trainer.bench.manifest import CHOICE, claim_folder, plays_choice
 from agent_r1_trainer.bench.report import Summary, summarize, write_summary
 from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
@@ -27,6 +26,7 @@ from agent_r1_trainer.curriculum.choice import choose_tasks
 from agent_r1_trainer.environments.contract import close_quietly
 from agent_r1_trainer.environments.factory import EnvFactory, Panel, UnbuiltEnv, panel_of
 from agent_r1_trainer.extras import explain_missing
+from agent_r1_trainer.files import JsonLines
 from agent_r1_trainer.model_folders import model_fingerprint
 from agent_r1_trainer.seeds import derive_seed
 
@@ -144,9 +144,9 @@ class BenchRun:
 
     def _write(self, jobs: Sequence[Job], on_record: Callable[[EpisodeRecord], None]) -> None:
         failures = 0
-        with EpisodeLog(self.log) as log:
+        with JsonLines(self.log) as log:
             for count, record in enumerate(self._play(jobs), 1):
-                log.append(record)
+                log.append(record.to_json())
                 on_record(record)
                 failures += record.failed
                 if failures == count == _HOPELESS < len(jobs):

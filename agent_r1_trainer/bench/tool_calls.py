@@ -9,7 +9,7 @@ with whatever else it wants to see again (a signature, its reasoning).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def read_message(message: dict[str, Any], turn: int) -> Turn:
     return Turn(reply, {**kept, "role": "assistant", "tool_calls": named})
 
 
-def with_calls(messages: Sequence[dict[str, Any]], turns: Sequence[Turn]) -> list[dict[str, Any]]:
+def with_calls(messages: Sequence[Mapping[str, Any]], turns: Sequence[Turn]) -> list[Mapping[str, Any]]:
     """Return a conversation with the tool calls of earlier turns in place of their text.
 
     A reply that a context operation has changed, or left without an observation after it, stays the text that it is.
@@ -76,7 +76,7 @@ def with_calls(messages: Sequence[dict[str, Any]], turns: Sequence[Turn]) -> lis
         turns: The model's turns of this episode, in order.
     """
     replayed = _matching(messages, turns)
-    told: list[dict[str, Any]] = []
+    told: list[Mapping[str, Any]] = []
     waiting: list[str] = []
     for place, message in enumerate(messages):
         if waiting:
@@ -96,7 +96,7 @@ def with_calls(messages: Sequence[dict[str, Any]], turns: Sequence[Turn]) -> lis
     return told
 
 
-def _matching(messages: Sequence[dict[str, Any]], turns: Sequence[Turn]) -> dict[int, dict[str, Any]]:
+def _matching(messages: Sequence[Mapping[str, Any]], turns: Sequence[Turn]) -> dict[int, dict[str, Any]]:
     """Find which replies of the conversation had calls, from the end: the oldest turns may be left out."""
     found: dict[int, dict[str, Any]] = {}
     left = len(turns)

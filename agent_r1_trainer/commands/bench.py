@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from agent_r1_trainer.bench.log import LogError
+from agent_r1_trainer.bench.episode import LogError
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.run import BenchError, BenchRun

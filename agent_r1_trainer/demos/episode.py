@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 from agent_r1_wrappers import reply_for
 
+from agent_r1_envs.spaces import as_messages
 from agent_r1_trainer.bench.episode import Job
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.environments.contract import CheckedEnv, verdict
@@ -63,7 +64,9 @@ def demonstrate(env: gymnasium.Env[Any, Any], name: str, job: Job) -> Demonstrat
         command = expert()
         if command is None:
             break
-        messages, reply = _messages(observation), reply_for(env, str(command))
+        messages, reply = as_messages(observation), reply_for(env, str(command))
+        if messages is None:
+            raise DemoError(f"demonstrations are made of text or chat messages, not of {type(observation).__name__}")
         grown = bool(turns) and continues(turns[-1][0], messages, turns[-1][1])
         turns.append((messages, reply, grown))
         observation, reward, terminated, truncated, info = env.step(reply)
@@ -99,11 +102,3 @@ def _template(info: Mapping[str, Any]) -> dict[str, Any]:
     if kwargs:
         columns["chat_template_kwargs"] = kwargs
     return columns
-
-
-def _messages(observation: Any) -> list[Message]:
-    if isinstance(observation, str):
-        return [{"role": "user", "content": observation}]
-    if isinstance(observation, (list, tuple)) and observation and isinstance(observation[0], Mapping):
-        return list(observation)
-    raise DemoError(f"demonstrations are made of text or chat messages, not of {type(observation).__name__}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from agent_r1_trainer.files import FileLock, LockError
+from agent_r1_trainer.files import JsonLines, LockError
 
 __all__ = ["DemoError", "DemoFile", "Found", "read_rows"]
 
@@ -60,40 +59,28 @@ class DemoFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(path), "wait for it or choose another --out")
         self.found = Found()
-        self._file: BinaryIO | None = None
+        self._lines = JsonLines(path, self._scan)
 
     def __enter__(self) -> DemoFile:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock.acquire()
+            self._lines.__enter__()
         except LockError as error:
             raise DemoError(str(error)) from error
-        try:
-            self._file = self.path.open("ab+")
-            self.found = _scan(self._file, self.path)
-            self._file.truncate(self.found.end)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self._lock.release()
+        self._lines.__exit__(kind, error, trace)
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write an episode; when it returns, the episode survives the end of this process."""
-        assert self._file is not None, "the file is open inside its with block only"
-        lines = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        self._file.write(lines.encode("utf-8", "replace"))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._lines.append(*rows)
+
+    def _scan(self, file: BinaryIO) -> int:
+        self.found = _scan(file, self.path)
+        return self.found.end
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

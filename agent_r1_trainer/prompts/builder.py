@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_r1_envs.spaces import as_messages
 from agent_r1_trainer.prompts.foreign import TurnMarks
 from agent_r1_trainer.prompts.glue import glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
@@ -71,7 +72,7 @@ class PromptBuilder:
         Raises:
             PromptError: The chat template refuses the messages, or the observation is empty.
         """
-        messages = _as_messages(observation)
+        messages = as_messages(observation)
         if messages is None:
             ids = _as_ids(observation)
         else:
@@ -97,7 +98,7 @@ class PromptBuilder:
         """
         if self._prompt_ids is None:
             raise RuntimeError("call first() before next()")
-        messages = _as_messages(observation)
+        messages = as_messages(observation)
         history = [*self._prompt_ids, *response_ids]
         if messages is None:
             ids = _as_ids(observation)
@@ -166,16 +167,7 @@ def continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> boo
     return message.get("role") == "assistant" and message.get("content") is reply
 
 
-def _as_messages(observation: Observation) -> list[Message] | None:
-    """Messages of an observation, None if it is token ids."""
-    if isinstance(observation, str):
-        return [{"role": "user", "content": observation}]
+def _as_ids(observation: Observation) -> list[int]:
     if len(observation) == 0:
         raise PromptError("an observation of no messages and no ids makes no prompt")
-    if isinstance(observation[0], Mapping):
-        return list(observation)  # type: ignore[arg-type]
-    return None
-
-
-def _as_ids(observation: Observation) -> list[int]:
     return [int(token) for token in observation]  # type: ignore[arg-type]

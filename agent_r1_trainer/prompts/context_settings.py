@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_r1_trainer.files import write_json
+from agent_r1_envs.files import write_json
 
 __all__ = ["ContextSettings"]
 

@@ -23,9 +23,10 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from agent_r1_envs.files import sha256, write_json
 from agent_r1_trainer._compat import is_peft_model
 from agent_r1_trainer.demos.file import read_rows
-from agent_r1_trainer.files import run_lock, write_json
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.learning.distributed import held_by_main
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts.context_settings import ContextSettings
@@ -76,8 +77,7 @@ def digest(data: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> str:
         OSError: The file cannot be read.
     """
     if isinstance(data, (str, os.PathLike)):
-        with open(data, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(Path(data))
     found = hashlib.sha256()
     for row in data:
         found.update(json.dumps(row, sort_keys=True, default=_plain).encode())

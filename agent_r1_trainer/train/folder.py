@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_r1_envs.files import write_json
 from agent_r1_envs.secrecy import without_secrets
-from agent_r1_trainer.files import run_lock, write_json
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory
 

@@ -12,8 +12,8 @@ from accelerate import PartialState
 from rich.console import Console
 from transformers import PrinterCallback, ProgressCallback, TrainerState
 
+from agent_r1_envs.files import write_json
 from agent_r1_trainer.algorithms import ALGORITHMS
-from agent_r1_trainer.files import write_json
 from agent_r1_trainer.learning.distributed import held_by_main
 from agent_r1_trainer.model_folders import check_model_folder
 from agent_r1_trainer.steppo_config import StepPOConfig

@@ -27,6 +27,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
+from agent_r1_envs.files import write_json
 from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.curriculum.epochs import TaskCursor
@@ -221,7 +222,7 @@ class CheckpointedTrainer(BaseTrainer):
             "totals": self._totals,
             "skipped": [self._updater.skipped, self._updater.skipped_in_row],
         }
-        (Path(output_dir) / _STATE).write_text(json.dumps(state), encoding="utf-8")
+        write_json(Path(output_dir) / _STATE, state, indent=None)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with keeping_settings(self.optimizer, self.lr_scheduler):

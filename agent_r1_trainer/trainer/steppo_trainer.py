@@ -19,11 +19,12 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
+from agent_r1_envs.files import write_json
 from agent_r1_trainer._compat import generation_model, recompute_activations
 from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
 from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument
-from agent_r1_trainer.files import run_lock, write_json
+from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest

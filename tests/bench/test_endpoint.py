@@ -11,7 +11,7 @@ import pytest
 
 from agent_r1_envs.endpoint import EndpointError
 from agent_r1_trainer.bench.chat import ChatAgent
-from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.bench.episode import read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.sampling import complete_sampling, local_params

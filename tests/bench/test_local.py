@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_trainer.bench.log import read_log
+from agent_r1_trainer.bench.episode import read_log
 from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
 from agent_r1_trainer.commands.bench import bench_command

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent_r1_trainer.bench.episode import EpisodeRecord
-from agent_r1_trainer.bench.log import EpisodeLog, LogError, read_log
+from agent_r1_trainer.bench.episode import EpisodeRecord, LogError, read_log
 from agent_r1_trainer.bench.manifest import ManifestError, claim_folder
-from agent_r1_trainer.files import LockError
+from agent_r1_trainer.files import JsonLines, LockError
 
 
 def record(episode: int, **fields: Any) -> EpisodeRecord:
@@ -17,9 +16,9 @@ def record(episode: int, **fields: Any) -> EpisodeRecord:
 
 
 def write(path: Path, *records: EpisodeRecord) -> None:
-    with EpisodeLog(path) as log:
+    with JsonLines(path) as log:
         for item in records:
-            log.append(item)
+            log.append(item.to_json())
 
 
 def test_reads_what_was_written_in_order(tmp_path: Path) -> None:
@@ -68,7 +67,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
 
 def test_two_runs_cannot_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    with EpisodeLog(path), pytest.raises(LockError, match=f"log.jsonl is in use by process {os.getpid()} "):
+    with JsonLines(path), pytest.raises(LockError, match=f"log.jsonl is in use by process {os.getpid()} "):
         write(path)
     write(path, record(0))
     assert [found.name for found in tmp_path.iterdir()] == ["log.jsonl"]

@@ -16,12 +16,11 @@ import pytest
 
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.tasks import TaskSet
-from agent_r1_trainer.bench.episode import EpisodeRecord
-from agent_r1_trainer.bench.log import EpisodeLog, read_log
+from agent_r1_trainer.bench.episode import EpisodeRecord, read_log
 from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
-from agent_r1_trainer.files import LockError
+from agent_r1_trainer.files import JsonLines, LockError
 
 HOTPOT = "AgentR1/HotpotQA-v0"
 
@@ -113,9 +112,9 @@ def test_a_run_of_the_first_tasks_goes_on_with_them(tmp_path: Path, sorted_panel
     earlier = json.loads(path.read_text())
     del earlier["choice"], earlier["task_ids"]
     path.write_text(json.dumps(earlier))
-    with EpisodeLog(run.log) as log:
+    with JsonLines(run.log) as log:
         for number in range(4):  # what an earlier version left
-            log.append(EpisodeRecord(number, SORTED[number], 0, True, 1.0, 1.0, 1, 0, "terminated"))
+            log.append(EpisodeRecord(number, SORTED[number], 0, True, 1.0, 1.0, 1, 0, "terminated").to_json())
     again = BenchRun(settings(env="Sorted-v0", episodes=6), tmp_path)
     assert again.resumed and [job.task for job in again.jobs] == [4, 5]
     again.run()
@@ -274,7 +273,7 @@ def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv
 def test_a_run_that_never_got_going_gives_its_folder_up(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
     flaky.hopeless = True
     BenchRun(settings(env="Flaky-v0", episodes=2), tmp_path).run()
-    with EpisodeLog(tmp_path / "episodes.jsonl"), pytest.raises(LockError, match="in use by"):
+    with JsonLines(tmp_path / "episodes.jsonl"), pytest.raises(LockError, match="in use by"):
         BenchRun(settings(seed=3, episodes=2), tmp_path)
     assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).run().stops) > 0
     assert len(BenchRun(settings(seed=3, episodes=2), tmp_path).jobs) == 0

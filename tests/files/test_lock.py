@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_trainer import files
-from agent_r1_trainer.files import FileLock, LockError, run_lock, write_json
+from agent_r1_trainer.files import FileLock, LockError, run_lock
 
 HOLD = """
 import sys, time
@@ -121,9 +121,3 @@ def test_a_file_that_was_removed_meanwhile_is_no_lock(tmp_path: Path, monkeypatc
     monkeypatch.setattr(files.fcntl, "flock", late)
     with FileLock(tmp_path / "x.lock", "x", "wait"), pytest.raises(LockError):
         FileLock(tmp_path / "x.lock", "x", "wait").acquire()
-
-
-def test_json_is_written_as_a_whole(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"a": [1, "é"]})
-    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"a": [1, "é"]}
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

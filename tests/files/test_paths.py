@@ -1,12 +1,13 @@
 """Paths that users give, the cache's folder, and hashes."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
 from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import cache_folder, resolve, sha256
+from agent_r1_envs.files import cache_folder, files_of_split, resolve, sha256, sha256_of_all, write_json, written_whole
 from agent_r1_envs.paper_search.backends.patient_client import Recordings, Reply
 from agent_r1_envs.retrieval import OkapiRetriever, Passage
 
@@ -57,3 +58,40 @@ def test_the_cache_lies_where_the_user_says(tmp_path: Path, monkeypatch: pytest.
 def test_a_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(range(256)) * 9000)
     assert sha256(tmp_path / "x") == hashlib.sha256(bytes(range(256)) * 9000).hexdigest()
+
+
+def test_json_is_written_as_a_whole(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"a": [1, "é"]})
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"a": [1, "é"]}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_failure_leaves_a_file_as_it_was(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", object())
+    with pytest.raises(KeyboardInterrupt), written_whole(tmp_path / "a.json") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.json", "1\n")]
+    with written_whole(tmp_path / "a.json") as file:
+        file.write(b"new")
+        assert (tmp_path / "a.json").read_text() == "1\n"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.json", "new")]
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_the_files_of_a_split_are_found_by_the_best_pattern(tmp_path: Path) -> None:
+    patterns = {"train": ("train*.json", "*.json"), "test": ("test.json",)}
+    for name in ("b.json", "train-2.json", "train-1.json"):
+        (tmp_path / name).write_text(name)
+    found = files_of_split(tmp_path, "train", patterns)
+    assert [path.name for path in found] == ["train-1.json", "train-2.json"]
+    assert files_of_split(tmp_path / "b.json", "of no meaning for a file", patterns) == [tmp_path / "b.json"]
+    with pytest.raises(ValueError, match="split must be one of train, test; got 'dev'"):
+        files_of_split(tmp_path, "dev", patterns)
+    with pytest.raises(DataError, match="expected one of test.json for split 'test', found none"):
+        files_of_split(tmp_path, "test", patterns)
+    digests = [hashlib.sha256(name.encode()).digest() for name in ("train-1.json", "train-2.json")]
+    assert sha256_of_all(found) == hashlib.sha256(b"".join(digests)).hexdigest()

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import os
-import tempfile
 import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
@@ -21,6 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from agent_r1_envs.alfworld.game.model import Game, Goal, State
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files import written_whole
 
 __all__ = ["FORMAT", "Problem", "Record", "Row", "Store", "StoreWriter", "canonical", "decode", "encode", "open_store"]
 
@@ -174,15 +173,9 @@ class StoreWriter:
         head = json.dumps(header, separators=(",", ":")).encode("ascii")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    for part in (len(head).to_bytes(_LENGTH_BYTES, "little"), head, records):
-                        file.write(part)
-                os.replace(temporary, path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            with written_whole(path) as file:
+                for part in (len(head).to_bytes(_LENGTH_BYTES, "little"), head, records):
+                    file.write(part)
         except OSError:
             return Store(json.loads(head), records, 0, path)
         return open_store(path)

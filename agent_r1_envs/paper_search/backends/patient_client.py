@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import json
 import os
-import secrets
 import threading
 import time
 import weakref
@@ -22,7 +21,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 import httpx
 
 from agent_r1_envs.endpoint import trusts_environment
-from agent_r1_envs.files import expand
+from agent_r1_envs.files import expand, write_json
 from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
 from agent_r1_envs.secrecy import hide
 
@@ -237,10 +236,8 @@ class Recordings:
         """Write a reply down, in one step, so that readers never see half of it."""
         file = self._file(path, params)
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
         row = {"path": path, "params": dict(params), "status": reply.status, "body": reply.body}
-        scratch.write_text(json.dumps(row), encoding="utf-8")
-        os.replace(scratch, file)
+        write_json(file, row, indent=None)
 
     def _file(self, path: str, params: Mapping[str, str]) -> Path:
         request = json.dumps([path, sorted(params.items())], ensure_ascii=True)
