@@ -32,8 +32,6 @@ from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
-from agent_r1_trainer.environments.mixture import MixtureEntry
-from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.learning.critic import (
     CRITIC_WEIGHTS,
     VALUE_HEAD_WEIGHTS,
@@ -58,6 +56,7 @@ from agent_r1_trainer.trainer.resuming import (
     plain,
     start_of,
 )
+from agent_r1_trainer.trainer.setup import FlowSetup
 
 __all__ = ["BoundaryCallback", "CheckpointedTrainer", "last_whole_checkpoint"]
 
@@ -128,19 +127,32 @@ _OF_FILES = frozenset("base_model_name_or_path revision inference_mode peft_vers
 
 
 class CheckpointedTrainer(BaseTrainer):
-    """The part of the trainer that saves and resumes."""
+    """The part of the trainer that saves and resumes, and so holds what a checkpoint does.
+
+    Args:
+        models: The policy and what is made beside it.
+        setup: Where the run plays.
+        task_sampler: Chooses the tasks of every rollout.
+        args: The settings.
+        **kwargs: As for transformers' trainer.
+    """
 
     args: StepPOConfig
-    critic: SeparateCritic | None
-    entries: Mapping[str, MixtureEntry]
-    flow: AgentFlowBase
-    panels: Mapping[str, int | None]
-    task_sampler: TaskSampler
-    _models: Models
-    _boundary: BoundaryCallback
-    _store: MetricStore
-    _totals: dict[str, float]
-    _updater: Updater | None
+
+    def __init__(
+        self, models: Models, setup: FlowSetup, task_sampler: TaskSampler, args: StepPOConfig, **kwargs: Any
+    ) -> None:
+        self._models = models
+        self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
+        self.panels = self.flow.panels
+        self.task_sampler = task_sampler
+        super().__init__(model=models.policy, args=args, processing_class=models.tokenizer, **kwargs)
+        self.critic: SeparateCritic | None = None
+        self._updater: Updater | None = None
+        self._store = MetricStore()
+        self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
+        self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
+        self.add_callback(self._boundary)
 
     @property
     def value_head(self) -> ValueHead | None:

@@ -36,138 +36,17 @@ from agent_r1_trainer.learning.experience import Experience
 from agent_r1_trainer.learning.maker import ExperienceMaker
 from agent_r1_trainer.learning.scoring import Reference
 from agent_r1_trainer.learning.update import Updater
-from agent_r1_trainer.metrics import MetricStore, mixture_metrics, summarize
+from agent_r1_trainer.metrics import mixture_metrics, summarize
 from agent_r1_trainer.steppo_config import StepPOConfig, options
-from agent_r1_trainer.trainer.checkpointing import BoundaryCallback, CheckpointedTrainer, last_whole_checkpoint
+from agent_r1_trainer.trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
 from agent_r1_trainer.trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.trainer.evaluation import Evaluator
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
 from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
-__all__ = ["ReportingTrainer", "StepNumbers", "StepPOTrainer", "single_item"]
+__all__ = ["StepNumbers", "StepPOTrainer", "single_item"]
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class ReportingTrainer(CheckpointedTrainer):
-    """Evaluates on held-out episodes, and adds to every log what was measured since the last one."""
-
-    control: TrainerControl
-    sampling: SamplingParams
-    flow: AgentFlowBase
-    eval_flow: AgentFlowBase | None
-    _evaluator: Evaluator | None
-    _experience: Experience | None
-    _completions_of: int
-    _noted_tasks = False
-    _training = False
-    _keeps_rows: bool
-
-    @contextmanager
-    def generator(self) -> Iterator[Generator]:
-        """The policy as it is, ready to answer prompts within the memory of the settings, in training's precision.
-
-        The weights must not change within the block.
-        """
-        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
-            yield TransformersGenerator(
-                policy,
-                pad_token_id=self.processing_class.pad_token_id,
-                max_rows=self.args.generation_batch_rows,
-                max_tokens=self.args.generation_batch_tokens,
-                max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
-                tokenizer=self.processing_class,
-            )
-
-    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
-        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
-        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
-            return {}
-        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
-
-    def evaluate(
-        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Run the held-out episodes with the policy as it is. Outside of `train` the environments are closed after it.
-
-        Args:
-            eval_dataset: Has no meaning here.
-            ignore_keys: Has no meaning here.
-            metric_key_prefix: Put before the names of the metrics.
-
-        Returns:
-            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
-
-        Raises:
-            ValueError: If the trainer has no evaluation environment.
-        """
-        if self._evaluator is None:
-            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
-        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
-        try:
-            with self.generator() as generator:
-                results, _ = self._evaluator.run(
-                    generator,
-                    replace(self.sampling, temperature=temperature),
-                    greedy=self.args.eval_greedy,
-                    policy_version=self.state.global_step,
-                )
-        finally:
-            if not self._training:
-                self.close_environments()
-        self._note_tasks(self._evaluator)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
-        self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def close_environments(self) -> None:
-        """Close the environments of training and of evaluation; what needs them next builds new ones."""
-        for flow in (self.flow, self.eval_flow):
-            if flow is None:
-                continue
-            try:
-                flow.close()
-            except Exception as error:  # of a user's flow; what was trained is worth more
-                _LOGGER.warning("closing %s failed: %s", type(flow).__name__, error_text(error))
-
-    @property
-    def _vocabulary(self) -> int:
-        """Ids that the policy can read are below this."""
-        return self.model.get_input_embeddings().num_embeddings
-
-    def _note_tasks(self, evaluator: Evaluator) -> None:
-        """Write down which tasks were evaluated on, once."""
-        if self._noted_tasks or not self.is_world_process_zero():
-            return
-        self._noted_tasks = True
-        ids = evaluator.task_ids
-        if ids:
-            write_json(Path(self.args.output_dir) / "evaluation_tasks.json", ids[""] if set(ids) == {""} else ids)
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the metrics since the last log.
-
-        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
-        """
-        if "train_loss" in logs:
-            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
-        elif "loss" in logs:
-            logs.update(self._store.flush())
-            self._log_completions()
-        super().log(logs, start_time)
-
-    def _log_completions(self) -> None:
-        """Show and keep the latest rollout's episodes of this rank, once."""
-        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
-            return
-        if self._experience.rollout == self._completions_of:
-            return
-        self._completions_of = self._experience.rollout
-        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
-        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
-        show_rows(rows, self.args.num_completions_to_print)
-        log_tables(rows, self.args.report_to)
 
 
 class StepNumbers(Dataset[dict[str, int]]):
@@ -192,7 +71,7 @@ def single_item(batch: list[dict[str, int]]) -> dict[str, int]:
     return batch[0]
 
 
-class StepPOTrainer(ReportingTrainer):
+class StepPOTrainer(CheckpointedTrainer):
     """Trains a language-model agent with step-level PPO (StepPO, published as CAPO, arXiv 2604.18401).
 
     A rollout runs episodes of an environment; each turn is one step of a Markov decision process whose value is read
@@ -234,6 +113,7 @@ class StepPOTrainer(ReportingTrainer):
     loss_is_scaled_for_ga = True
 
     args: StepPOConfig
+    control: TrainerControl
 
     def __init__(
         self,
@@ -253,20 +133,20 @@ class StepPOTrainer(ReportingTrainer):
         args = StepPOConfig("steppo") if args is None else args
         models = build_models(model, args, processing_class, peft_config, trained_environments(env, flow))
         setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
-        self.entries, self.flow, self.eval_flow = setup.entries, setup.flow, setup.eval_flow
-        self.panels = self.flow.panels
+        panels = setup.flow.panels
         self._loss_divisors = setup.loss_divisors(args)
-        self.task_sampler = make_task_sampler(args, self.panels, setup.weights(), task_sampler)
-        epoch = rollouts_per_epoch(self.panels, args.groups_per_rollout)
+        sampler = make_task_sampler(args, panels, setup.weights(), task_sampler)
+        epoch = rollouts_per_epoch(panels, args.groups_per_rollout)
         if epoch is None and args.max_steps <= 0:
             raise ValueError("an environment has no panel of tasks, so there are no epochs to count: set max_steps")
         super().__init__(
-            model=models.policy,
-            args=args,
+            models,
+            setup,
+            sampler,
+            args,
             data_collator=single_item,
             train_dataset=StepNumbers((epoch or 1) * args.updates_per_rollout),
-            eval_dataset=None if self.eval_flow is None else StepNumbers(1),
-            processing_class=models.tokenizer,
+            eval_dataset=None if setup.eval_flow is None else StepNumbers(1),
             callbacks=callbacks,
             optimizers=optimizers,
         )
@@ -278,8 +158,6 @@ class StepPOTrainer(ReportingTrainer):
         probe = Probe(models.policy, models.tokenizer)
         self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens > 0)
         probe.check_scoring(temperature=args.temperature, merge=models.merge)
-        self._boundary = BoundaryCallback(self.accelerator, args.updates_per_rollout)
-        self.add_callback(self._boundary)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
             stop_token_ids=stop_token_ids(
@@ -296,16 +174,12 @@ class StepPOTrainer(ReportingTrainer):
         for each in (self.flow, self.eval_flow):
             if each is not None:
                 each.check(self.sampling)
-        self.critic: SeparateCritic | None = None
-        self._models = models
         self._watch, self._eval_watch = (FailureWatch(args.max_masked_ratio) for _ in range(2))
         self._maker: ExperienceMaker | None = None
-        self._updater: Updater | None = None
         self._experience: Experience | None = None
-        self._store = MetricStore()
         self._completions_of = -1  # the rollout whose episodes were shown last
+        self._noted_tasks = self._training = False
         self._grad_norm = 0.0
-        self._totals = {"loss": 0.0, "steps": 0.0, "tokens": 0.0}
         self._evaluator = (
             None
             if self.eval_flow is None
@@ -352,13 +226,18 @@ class StepPOTrainer(ReportingTrainer):
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
-        """Make the schedule, and what else needs the wrapped models: the separate critic and the collaborators."""
+        """Make the schedule, and what takes the steps that it counts."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         if num_training_steps % self.args.updates_per_rollout:
             raise ValueError(
                 f"the run would end after {num_training_steps} steps, inside a rollout of "
                 f"{self.args.updates_per_rollout} updates: choose num_train_epochs or max_steps accordingly"
             )
+        self._make_learners(num_training_steps)
+        return scheduler
+
+    def _make_learners(self, num_training_steps: int) -> None:
+        """Make the separate critic, the updater and the maker of experience; they need the model on its device."""
         if self._models.critic is not None and self.critic is None:
             self.critic = self._make_critic(self._models.critic, num_training_steps)
         policy = self.accelerator.unwrap_model(self.model_wrapped)
@@ -375,7 +254,6 @@ class StepPOTrainer(ReportingTrainer):
             envs=self.entries,
             loss_divisors=self._loss_divisors,
         )
-        return scheduler
 
     def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
         model.to(self.accelerator.device).train()  # recomputes activations in training mode only; has no dropout
@@ -510,3 +388,111 @@ class StepPOTrainer(ReportingTrainer):
         metrics["time/experience"] = time.perf_counter() - collected
         self._store.add(metrics)
         return experience
+
+    # Evaluation and reports
+
+    @contextmanager
+    def generator(self) -> Iterator[Generator]:
+        """The policy as it is, ready to answer prompts within the memory of the settings, in training's precision.
+
+        The weights must not change within the block.
+        """
+        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            yield TransformersGenerator(
+                policy,
+                pad_token_id=self.processing_class.pad_token_id,
+                max_rows=self.args.generation_batch_rows,
+                max_tokens=self.args.generation_batch_tokens,
+                max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
+                tokenizer=self.processing_class,
+            )
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.
+        if self._evaluator is None or (skip_scheduler and self.state.global_step > 0):
+            return {}
+        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler=skip_scheduler)
+
+    def evaluate(
+        self, eval_dataset: Any | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Run the held-out episodes with the policy as it is. Outside of `train` the environments are closed after it.
+
+        Args:
+            eval_dataset: Has no meaning here.
+            ignore_keys: Has no meaning here.
+            metric_key_prefix: Put before the names of the metrics.
+
+        Returns:
+            The metrics: `eval_success`, `eval_reward`, `eval_turns/mean` and so on.
+
+        Raises:
+            ValueError: If the trainer has no evaluation environment.
+        """
+        if self._evaluator is None:
+            raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
+        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
+        try:
+            with self.generator() as generator:
+                results, _ = self._evaluator.run(
+                    generator,
+                    replace(self.sampling, temperature=temperature),
+                    greedy=self.args.eval_greedy,
+                    policy_version=self.state.global_step,
+                )
+        finally:
+            if not self._training:
+                self.close_environments()
+        self._note_tasks(self._evaluator)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def close_environments(self) -> None:
+        """Close the environments of training and of evaluation; what needs them next builds new ones."""
+        for flow in (self.flow, self.eval_flow):
+            if flow is None:
+                continue
+            try:
+                flow.close()
+            except Exception as error:  # of a user's flow; what was trained is worth more
+                _LOGGER.warning("closing %s failed: %s", type(flow).__name__, error_text(error))
+
+    @property
+    def _vocabulary(self) -> int:
+        """Ids that the policy can read are below this."""
+        return self.model.get_input_embeddings().num_embeddings
+
+    def _note_tasks(self, evaluator: Evaluator) -> None:
+        """Write down which tasks were evaluated on, once."""
+        if self._noted_tasks or not self.is_world_process_zero():
+            return
+        self._noted_tasks = True
+        ids = evaluator.task_ids
+        if ids:
+            write_json(Path(self.args.output_dir) / "evaluation_tasks.json", ids[""] if set(ids) == {""} else ids)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the metrics since the last log.
+
+        The losses are this trainer's own sums: those of transformers start from nothing after a resume.
+        """
+        if "train_loss" in logs:
+            logs["train_loss"] = self._totals["loss"] / max(self._totals["steps"], 1)
+        elif "loss" in logs:
+            logs.update(self._store.flush())
+            self._log_completions()
+        super().log(logs, start_time)
+
+    def _log_completions(self) -> None:
+        """Show and keep the latest rollout's episodes of this rank, once."""
+        if not self.args.log_completions or not self.is_world_process_zero() or self._experience is None:
+            return
+        if self._experience.rollout == self._completions_of:
+            return
+        self._completions_of = self._experience.rollout
+        rows = episode_rows(self._experience, self.processing_class, self.state.global_step)
+        write_rows(rows, Path(self.args.output_dir), self.state.global_step)
+        show_rows(rows, self.args.num_completions_to_print)
+        log_tables(rows, self.args.report_to)
