@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import gymnasium
 from agent_r1_trainer.bench.agents import Agent, Reply
 from agent_r1_trainer.environments.contract import CheckedEnv, error_text, verdict
 
-__all__ = ["EpisodeRecord", "Job", "LogError", "play_episode", "read_log"]
+__all__ = ["EpisodeRecord", "Job", "LogError", "PlayedTurn", "play_episode", "read_log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,29 @@ class Job:
     episode: int
     task: int | None
     seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTurn:
+    """A turn of the transcript.
+
+    Attributes:
+        action: The reply; a log calls it so.
+        reward: For it.
+        observation: The answer; None where it is not kept.
+        invalid: Why the env refused the reply; None if it did not.
+        usage: Counts of a model's tokens; None where there is no model.
+    """
+
+    action: str
+    reward: float
+    observation: str | None = None
+    invalid: str | None = None
+    usage: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the turn as JSON data, without what is None."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -49,8 +73,7 @@ class EpisodeRecord:
         error: Why it failed; ``""`` when it did not.
         reward_info: Components of the score at the end.
         protocol: What makes the score comparable, as the env reports it at reset; empty if it does not.
-        steps: The transcript: per turn ``action`` (what the agent wrote), ``reward`` and, where there is one,
-            ``observation`` (the answer), ``invalid`` (the reason) and ``usage`` (counts of a model's tokens).
+        steps: The transcript.
     """
 
     episode: int
@@ -66,7 +89,7 @@ class EpisodeRecord:
     error: str = ""
     reward_info: dict[str, float] = field(default_factory=dict)
     protocol: dict[str, Any] = field(default_factory=dict)
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[PlayedTurn] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -75,7 +98,7 @@ class EpisodeRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON data."""
-        return asdict(self)
+        return {**asdict(self), "steps": [step.to_json() for step in self.steps]}
 
     @classmethod
     def from_json(cls, row: Any) -> EpisodeRecord:
@@ -84,12 +107,18 @@ class EpisodeRecord:
         Raises:
             ValueError: The row is no record.
         """
-        if not isinstance(row, dict):
-            raise ValueError(f"expected an object, got {type(row).__name__}")
+        known = _known(cls, row)
         try:
-            return cls(**{f.name: row[f.name] for f in fields(cls) if f.name in row})
+            steps = [PlayedTurn(**_known(PlayedTurn, step)) for step in known.get("steps", ())]
+            return cls(**{**known, "steps": steps})
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+def _known(cls: type[EpisodeRecord | PlayedTurn], row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {type(row).__name__}")
+    return {f.name: row[f.name] for f in fields(cls) if f.name in row}
 
 
 class LogError(RuntimeError):
@@ -125,7 +154,7 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
     """
     env = CheckedEnv(env)
     started = time.perf_counter()
-    steps: list[dict[str, Any]] = []
+    steps: list[PlayedTurn] = []
     info: dict[str, Any] = {}
     protocol: dict[str, Any] = {}
     stop, error = "failed", ""
@@ -137,14 +166,14 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
         while stop == "failed":
             reply = act(observation, info)
             observation, reward, terminated, truncated, info = env.step(reply)
-            steps.append(_step(reply, reward, observation, info))
+            steps.append(_turn(reply, reward, observation, info))
             if terminated:  # first: a turn limit may be reported together with a win on the last turn
                 stop = "terminated"
             elif truncated:
                 stop = "turn_limit"
     except Exception as problem:  # whatever a user's env or a remote model raises
         error = error_text(problem)
-    total = sum(step["reward"] for step in steps)
+    total = sum(step.reward for step in steps)
     success, score = verdict(info, terminated=stop == "terminated", total=total)
     return EpisodeRecord(
         episode=job.episode,
@@ -154,7 +183,7 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
         score=0.0 if error else score,
         reward=total,
         turns=len(steps),
-        invalid=sum("invalid" in step for step in steps),
+        invalid=sum(step.invalid is not None for step in steps),
         stop=stop,
         seconds=round(time.perf_counter() - started, 4),
         error=error,
@@ -164,13 +193,9 @@ def play_episode(env: gymnasium.Env[Any, Any], agent: Agent, job: Job) -> Episod
     )
 
 
-def _step(reply: str, reward: float, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
-    step: dict[str, Any] = {"action": str(reply), "reward": reward, "observation": _said(observation)}
-    if "invalid_action" in info:
-        step["invalid"] = info["invalid_action"]
-    if isinstance(reply, Reply):
-        step["usage"] = reply.usage
-    return step
+def _turn(reply: str, reward: float, observation: Any, info: dict[str, Any]) -> PlayedTurn:
+    usage = reply.usage if isinstance(reply, Reply) else None
+    return PlayedTurn(str(reply), reward, _said(observation), info.get("invalid_action"), usage)
 
 
 def _said(observation: Any) -> str:

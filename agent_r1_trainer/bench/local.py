@@ -10,7 +10,7 @@ import gymnasium
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agent_r1_trainer.bench.episode import EpisodeRecord, Job
+from agent_r1_trainer.bench.episode import EpisodeRecord, Job, PlayedTurn
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import TransformersGenerator
@@ -80,12 +80,12 @@ def play_local(
 
 def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:
     steps = [
-        {
-            "action": step.text,
-            "reward": step.reward,
-            **({"invalid": "refused"} if step.invalid else {}),
-            "usage": {"prompt_tokens": len(step.prompt_ids), "completion_tokens": len(step.response_ids)},
-        }
+        PlayedTurn(
+            action=step.text,
+            reward=step.reward,
+            invalid="refused" if step.invalid else None,
+            usage={"prompt_tokens": len(step.prompt_ids), "completion_tokens": len(step.response_ids)},
+        )
         for step in trajectory.steps
     ]
     return EpisodeRecord(

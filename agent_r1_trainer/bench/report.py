@@ -88,7 +88,7 @@ def summarize(records: Sequence[EpisodeRecord]) -> Summary:
     usage: Counter[str] = Counter()
     for record in records:
         for step in record.steps:
-            usage.update(step.get("usage", {}))
+            usage.update(step.usage or {})
     reward, turns = ratio_estimates([[r.reward, r.turns] for r in records], [[1, 1]] * len(records))
     return Summary(
         episodes=len(records),

@@ -88,7 +88,7 @@ def test_plays_whole_episodes(server: JsonServer, tmp_path: Path, concurrency: i
         "max_tokens": 64,
     }
     assert "tools" not in request and request["messages"][0]["role"] == "system"
-    assert "<tool_call>" in run.records[0].steps[0]["action"] and run.records[0].steps[0]["observation"]
+    assert "<tool_call>" in run.records[0].steps[0].action and run.records[0].steps[0].observation
 
 
 def test_failures_that_pass_are_not_noticed(server: JsonServer, tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ def test_use_is_kept_by_turn_and_added_up(
         "cached_tokens": 4,
         "reasoning_tokens": 3,
     }
-    assert [step["usage"] for step in first.steps] == [{"requests": 2}, {"requests": 1, **counted}]
-    assert [step["usage"] for record in others for step in record.steps] == [{"requests": 1, **counted}] * 2
+    assert [step.usage for step in first.steps] == [{"requests": 2}, {"requests": 1, **counted}]
+    assert [step.usage for record in others for step in record.steps] == [{"requests": 1, **counted}] * 2
     expected = {"requests": 5, **{name: 3 * count for name, count in counted.items()}}
     assert json.loads((tmp_path / "summary.json").read_text())["usage"] == expected
     assert "used: 5 requests, 30 prompt tokens, 15 completion tokens" in capsys.readouterr().out

@@ -74,14 +74,14 @@ def test_sampling_of_a_local_model_and_what_it_read_and_wrote(model: Path, tmp_p
     )
     run = BenchRun(settings, tmp_path / "sampled")
     summary = run.run()
-    used = [step["usage"] for record in run.records for step in record.steps]
+    used = [step.usage or {} for record in run.records for step in record.steps]
     assert summary.failed == 0 and all(0 < turn["completion_tokens"] <= 8 < turn["prompt_tokens"] for turn in used)
     assert summary.usage == {name: sum(turn[name] for turn in used) for name in used[0]}
     greedy = BenchSettings(**{**vars(settings), "sampling": {**settings.sampling, "temperature": 0.0, "top_k": 0}})
     same = BenchRun(greedy, tmp_path / "greedy")
     same.run()
-    assert [[step["action"] for step in r.steps] for r in run.records] == [
-        [step["action"] for step in r.steps] for r in same.records
+    assert [[step.action for step in r.steps] for r in run.records] == [
+        [step.action for step in r.steps] for r in same.records
     ], "the most likely token alone is kept"
 
 

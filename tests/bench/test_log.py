@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_trainer.bench.episode import EpisodeRecord, LogError, read_log
+from agent_r1_trainer.bench.episode import EpisodeRecord, LogError, PlayedTurn, read_log
 from agent_r1_trainer.bench.manifest import ManifestError, claim_folder
 from agent_r1_trainer.files import JsonLines, LockError
 
@@ -23,12 +23,12 @@ def write(path: Path, *records: EpisodeRecord) -> None:
 
 def test_reads_what_was_written_in_order(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    odd = record(0, steps=[{"action": "é\u2028\ud800\n", "reward": 0.0}])
+    odd = record(0, steps=[PlayedTurn("é\u2028\ud800\n", 0.0)])
     write(path, record(2), odd)
     write(path, record(1))
     first, *others = read_log(path)
     assert others == [record(1), record(2)]
-    assert first.steps[0]["action"] == "é\u2028?\n"  # half a surrogate pair has no place in a file
+    assert first.steps[0].action == "é\u2028?\n"  # half a surrogate pair has no place in a file
     assert read_log(tmp_path / "none.jsonl") == []
 
 
@@ -106,3 +106,18 @@ def test_episodes_without_a_manifest_are_refused(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("")
     with pytest.raises(ManifestError, match="no manifest.json"):
         claim_folder(tmp_path, {"env": "A"})
+
+
+def test_a_turn_is_written_without_what_it_lacks_and_read_back() -> None:
+    turns = [PlayedTurn("look", 0.5, "A room.", usage={"prompt_tokens": 3}), PlayedTurn("fly", 0.0, invalid="no wings")]
+    row = record(0, steps=turns).to_json()
+    assert row["steps"] == [
+        {"action": "look", "reward": 0.5, "observation": "A room.", "usage": {"prompt_tokens": 3}},
+        {"action": "fly", "reward": 0.0, "invalid": "no wings"},
+    ]
+    assert EpisodeRecord.from_json(row) == record(0, steps=turns)
+    row["steps"][0]["later"] = 1
+    assert EpisodeRecord.from_json(row) == record(0, steps=turns)
+    for damaged in (3, {"reward": 1.0}):
+        with pytest.raises(ValueError, match="expected an object, got int|'action'"):
+            EpisodeRecord.from_json({**row, "steps": [damaged]})

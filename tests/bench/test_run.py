@@ -260,7 +260,7 @@ def test_what_an_env_may_not_return_is_a_failed_episode(tmp_path: Path) -> None:
         del gymnasium.registry["Garbled-v0"]
     records = read_log(tmp_path / "episodes.jsonl")
     assert summary.failed == 1 and "Garbled-v0.step() returned info['success'] = 'False'" in records[1].error
-    assert records[0].success and records[0].steps[0]["observation"] == "done \ufffd\x1b[2J"
+    assert records[0].success and records[0].steps[0].observation == "done \ufffd\x1b[2J"
 
 
 def test_a_run_in_which_nothing_works_stops(tmp_path: Path, flaky: type[FlakyEnv]) -> None:
