@@ -35,7 +35,7 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
-	$(VENV)/bin/agent-r1 train --preset demo --algorithm $(ALGO) --seed $(SEED) --out $(DEMO)
+	$(VENV)/bin/agent-r1 train --config demo --algorithm $(ALGO) --seed $(SEED) --out $(DEMO)
 
 test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest -m "not slow" -n 2 --dist worksteal $(PYTEST_ARGS)

@@ -15,8 +15,8 @@ Sources, by the arXiv numbers in the table:
 
 * StepPO, published as CAPO since the paper's fifth version, and its baselines (2604.18401): the training scripts of
   the authors' repository. They run GSPO's ratio; the one of CAPO's text is not in them. Every one of them, critic or
-  not, averages over steps (`loss_aggregation="step_mean"`); the shipped recipes of the tasks say so where an
-  algorithm by itself does otherwise, and take their clip and gamma.
+  not, averages over steps (`loss_aggregation="step_mean"`); `recipes/published/` says so where an algorithm by itself
+  does otherwise, with their clip and gamma, for the recipes of the tasks.
 * PPO (1707.06347): the clip of 0.2, and GAE over the tokens that the model wrote.
 * GRPO (2402.03300): the mean over outputs of the mean over their tokens. The output of an agent is what it wrote in its
   trajectory: `trajectory_mean`. Runs under this name differ in just that; `docs/algorithms.md` lists them. Dr. GRPO
@@ -41,7 +41,7 @@ from typing import Any
 
 from agent_r1_envs.names import did_you_mean
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm_settings", "find_algorithm", "make_way"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm_settings", "fill_in", "find_algorithm", "make_way"]
 
 _CLIP = {"epsilon": 0.2, "epsilon_high": None}
 _SMALL_CLIP = {"epsilon": 3e-4, "epsilon_high": 4e-4}
@@ -180,8 +180,13 @@ def algorithm_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: There is no such algorithm.
     """
+    return fill_in(given, find_algorithm(name).settings)
+
+
+def fill_in(given: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given`, with what it leaves open taken from `settings`, halves of pairs as in `algorithm_settings`."""
     refined = {second for first, second in _PAIRS if first in given}
-    own = {k: v for k, v in find_algorithm(name).settings.items() if k not in given and k not in refined}
+    own = {k: v for k, v in settings.items() if k not in given and k not in refined}
     return {**given, **{k: dict(v) if isinstance(v, Mapping) else v for k, v in own.items()}}
 
 

@@ -146,14 +146,16 @@ def demos(
 @app.command()
 def train(
     config: Annotated[str | None, typer.Option(help="A YAML file of settings, or the name of a recipe.")] = None,
-    preset: Annotated[str | None, typer.Option(help="A built-in run: demo.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Older form of --config, for demo and household.", hidden=True)
+    ] = None,
     algorithm: Annotated[
         str | None, typer.Option(help="Such as grpo, instead of the file's: what was said for another one gives way.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
 ) -> None:
-    """Train a model with StepPO or another algorithm, from a file of settings or a preset."""
+    """Train a model with StepPO or another algorithm, from a file of settings."""
     from agent_r1_trainer.train import train_command
 
     raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out, algorithm=algorithm))

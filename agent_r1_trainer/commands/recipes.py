@@ -49,7 +49,7 @@ def _list(console: Console) -> None:
 def _print(name: str, algorithm: str | None) -> None:
     import yaml
 
-    from agent_r1_trainer.algorithms import algorithm_settings
+    from agent_r1_trainer.algorithms import algorithm_settings, fill_in
     from agent_r1_trainer.train.recipes import find_recipe, load_recipe
 
     def text(settings: dict[str, Any]) -> str:
@@ -60,7 +60,8 @@ def _print(name: str, algorithm: str | None) -> None:
     sys.stdout.write(f"# {name}, with all that it extends; `agent-r1 train --config FILE.yaml` runs a copy.\n")
     if chosen:
         # Comments, so that in a copy another algorithm can be named: settings would win over those of the algorithm.
-        filled = algorithm_settings(chosen["algorithm"], values)
+        refined = (values.get("by_algorithm") or {}).get(chosen["algorithm"]) or {}
+        filled = algorithm_settings(chosen["algorithm"], fill_in(values, refined))
         own = text({key: value for key, value in filled.items() if key not in values})
         sys.stdout.write(text(chosen) + textwrap.indent(f"which sets, unless the lines below do:\n{own}", "# "))
     sys.stdout.write(text(values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import gymnasium
@@ -15,7 +16,10 @@ from agent_r1_trainer.flows.failures import TooManyFailuresError
 
 __all__ = ["train_command"]
 
+logger = logging.getLogger(__name__)
+
 INTERRUPTED = 130
+_PRESETS = ("demo", "household")
 
 
 def train_command(
@@ -91,14 +95,14 @@ def _train(
 
 
 def _file(config: str | Path | None, preset: str | None) -> Path:
-    from agent_r1_trainer.train.recipes import find_recipe
-    from agent_r1_trainer.train.settings import PRESETS
+    from agent_r1_trainer.train.recipes import SHIPPED, find_recipe
 
     if (config is None) == (preset is None):
-        raise ValueError("pass either --config FILE or --preset NAME")
-    if config is not None:
+        raise ValueError("pass --config, with a file or the name of a recipe")
+    if preset is None:
+        assert config is not None
         return find_recipe(config)
-    assert preset is not None
-    if preset not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
-    return PRESETS[preset]
+    if preset not in _PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}")
+    logger.warning("--preset %s is now --config %s", preset, preset)
+    return SHIPPED / f"{preset}.yaml"

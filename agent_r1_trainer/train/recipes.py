@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,13 +12,36 @@ from typing import Any
 
 import yaml
 
-from agent_r1_envs.names import did_you_mean
-from agent_r1_trainer.algorithms import algorithm_settings, find_algorithm, make_way
+from agent_r1_envs.names import nearest
+from agent_r1_trainer.algorithms import algorithm_settings, fill_in, find_algorithm, make_way
 
 __all__ = ["find_recipe", "load_recipe", "merge_settings", "recipe_names", "recipe_summary"]
 
 SHIPPED = Path(__file__).parent.parent / "recipes"
 """The recipes of this package."""
+
+_COMPARED = ("steppo", "token_ppo", "grpo", "rloo", "reinforce_pp", "gigpo")
+_OLDER: Mapping[str, tuple[str, str | None]] = {
+    **{
+        f"{task}_{name}": (task, name)
+        for task in ("alfworld", "hotpotqa", "paper_search", "webshop")
+        for name in _COMPARED
+    },
+    **{
+        f"{task}_{name}_cpu": (run, name)
+        for task, run in (("alfworld", "household"), ("hotpotqa", "demo"))
+        for name in _COMPARED
+    },
+    **{f"tasks/{task}": (task, None) for task in ("alfworld", "hotpotqa", "paper_search", "webshop")},
+    "alfworld_warm_start": ("alfworld_warm", "steppo"),
+    "hotpotqa_warm_start_cpu": ("demo_warm", "steppo"),
+    "household_cpu": ("household", "steppo"),
+    "paper_search_steppo_cpu": ("paper_search_cpu", "steppo"),
+    "webshop_steppo_cpu": ("webshop_cpu", "steppo"),
+}
+"""Names of files that there were, and what each is now: a recipe, with an algorithm or with none."""
+
+logger = logging.getLogger(__name__)
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -27,7 +52,7 @@ def recipe_names(*, bases: bool = False) -> list[str]:
     """Names of the shipped recipes, sorted.
 
     Args:
-        bases: Those that are there to be extended, such as `tasks/webshop`, instead of those to run.
+        bases: Those that are there to be extended, such as `published/steppo`, instead of those to run.
     """
     paths = SHIPPED.rglob("*.yaml") if bases else SHIPPED.glob("*.yaml")
     names = (path.relative_to(SHIPPED).with_suffix("").as_posix() for path in paths)
@@ -49,10 +74,11 @@ def find_recipe(name: str | Path, folder: Path | None = None) -> Path:
         return path if folder is None else folder / path
     if folder is None and path.is_file():
         return path
-    known = recipe_names() + recipe_names(bases=True)
+    known = [*recipe_names(), *recipe_names(bases=True), *_OLDER]
     if path.as_posix() in known:
-        return SHIPPED / f"{path.as_posix()}.yaml"
-    hint = did_you_mean(path.as_posix(), known, otherwise="`agent-r1 recipes` lists them")
+        return SHIPPED / f"{path.as_posix()}.yaml"  # of an older name there is no file: `load_recipe` knows it
+    near = dict.fromkeys(map(_newer, nearest(path.as_posix(), known)))
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `agent-r1 recipes` lists them"
     raise ValueError(f"there is no recipe {str(name)!r}{hint} (a path to a file ends in .yaml)")
 
 
@@ -63,15 +89,24 @@ def recipe_summary(name: str) -> str:
 
 
 def load_recipe(
-    path: Path, *, algorithm: str | None = None, check: Check | None = None, fill: bool = True
+    path: Path,
+    *,
+    algorithm: str | None = None,
+    over: Mapping[str, Any] | None = None,
+    check: Check | None = None,
+    fill: bool = True,
 ) -> dict[str, Any]:
     """Read a file of settings, with what it extends and with its algorithm's settings.
+
+    An older name of a recipe still works; its new form goes to the log, once.
 
     Args:
         path: The file.
         algorithm: Instead of the file's own, as if another file extended this one and named it.
+        over: Laid over all that, as if it stood in that other file too.
         check: Called with the content of each file that is read, and its path, before they are merged.
-        fill: Whether the algorithm's settings are filled in where no file says otherwise.
+        fill: Whether the algorithm's settings are filled in where no file says otherwise: first those that the files
+            have `by_algorithm`, then its own. If not, `by_algorithm` is among the result.
 
     Returns:
         Plain data without `extends`; `algorithm` is among them if there is one.
@@ -80,15 +115,23 @@ def load_recipe(
         ValueError: A file is no mapping, extends itself, or names what does not exist.
         OSError: A file cannot be read.
     """
-    values = _load(path, (), check)
+    older: dict[str, None] = {}
+    values = _load(path, (), check, older)
+    if os.environ.get("RANK", "0") == "0":
+        for name in older:
+            logger.warning("the recipe %s is now %s", name, _newer(name))
     if algorithm is not None:
         former = values.get("algorithm")
         values = dict(values) if former == algorithm else make_way(algorithm, values, former)
         values["algorithm"] = algorithm
-    if values.get("algorithm") is None or not fill:
+    values = _lay_over(values, over or {})
+    if not fill:
+        return values
+    refined = values.pop("by_algorithm", None) or {}
+    if values.get("algorithm") is None:
         return values
     name = values.pop("algorithm")
-    return {"algorithm": name, **algorithm_settings(name, values)}
+    return {"algorithm": name, **algorithm_settings(name, fill_in(values, refined.get(name) or {}))}
 
 
 def merge_settings(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,11 +151,13 @@ def merge_settings(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
     return merged
 
 
-def _load(path: Path, chain: tuple[Path, ...], check: Check | None) -> dict[str, Any]:
+def _load(path: Path, chain: tuple[Path, ...], check: Check | None, older: dict[str, None]) -> dict[str, Any]:
     place = path.resolve()
     if place in chain:
         way = " extends ".join(step.name for step in (*chain[chain.index(place) :], place))
         raise ValueError(f"{chain[0]}: extends goes round in a circle: {way}")
+    if _is_older(path):
+        return _load_older(_shipped_name(path), check, older)
     values = _read(path)
     parents = values.pop("extends", [])
     if isinstance(parents, str):
@@ -121,24 +166,55 @@ def _load(path: Path, chain: tuple[Path, ...], check: Check | None) -> dict[str,
         raise ValueError(f"{path}: extends must be the name of a recipe or a path, or a list of these, got {parents!r}")
     if check is not None:
         check(values, str(path))
-    if values.get("algorithm") is not None:
-        try:
+    try:
+        if values.get("algorithm") is not None:
             find_algorithm(values["algorithm"])
-        except ValueError as error:
-            raise ValueError(f"{path}: algorithm: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: algorithm: {error}") from None
     base: dict[str, Any] = {}
     for parent in parents:
         try:
             found = find_recipe(parent, path.parent)
         except ValueError as error:
             raise ValueError(f"{path}: extends: {error}") from None
-        if not found.is_file():
+        if not found.is_file() and not _is_older(found):
             raise FileNotFoundError(f"{path}: extends: there is no file {found}")
-        base = _lay_over(base, _load(found, (*chain, place), check))
+        base = _lay_over(base, _load(found, (*chain, place), check, older))
     return _lay_over(base, values)
 
 
-def _lay_over(base: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+def _load_older(name: str, check: Check | None, older: dict[str, None]) -> dict[str, Any]:
+    """What stood in a file of that name: settings for one algorithm, those `by_algorithm` among them."""
+    older[name] = None
+    recipe, algorithm = _OLDER[name]
+    values = _load(SHIPPED / f"{recipe}.yaml", (), check, older)
+    refined = values.pop("by_algorithm", {})
+    if algorithm is None:
+        return {key: value for key, value in values.items() if key != "algorithm"}
+    return fill_in(_lay_over(values, {"algorithm": algorithm}), refined.get(algorithm, {}))
+
+
+def _is_older(path: Path) -> bool:
+    return not path.is_file() and _shipped_name(path) in _OLDER
+
+
+def _shipped_name(path: Path) -> str:
+    """The name that a shipped recipe at a path has; of a path elsewhere nothing that is a name."""
+    place = path.resolve()
+    return place.relative_to(SHIPPED).with_suffix("").as_posix() if place.is_relative_to(SHIPPED) else ""
+
+
+def _newer(name: str) -> str:
+    """A recipe's name in words, in the form that it has now."""
+    recipe, algorithm = _OLDER.get(name, (name, None))
+    return (
+        recipe
+        if algorithm in (None, "steppo")
+        else f"{recipe} with `algorithm: {algorithm}` or --algorithm {algorithm}"
+    )
+
+
+def _lay_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Merge; where another algorithm is named, what was set for the former one gives way."""
     former, wanted = base.get("algorithm"), values.get("algorithm")
     if former is not None and wanted is not None and former != wanted:

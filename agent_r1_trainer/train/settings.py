@@ -12,11 +12,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union
 
 from agent_r1_envs.names import did_you_mean
+from agent_r1_trainer.algorithms import find_algorithm
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.recipes import load_recipe
 
-__all__ = ["PRESETS", "ExamSettings", "TrainSettings", "check_types", "read_envs", "read_settings"]
+__all__ = ["ExamSettings", "TrainSettings", "check_types", "read_envs", "read_settings"]
 
 _NAMES = {
     bool: "true or false",
@@ -114,12 +115,6 @@ def read_envs(values: Any, source: str) -> dict[str, MixtureEntry]:
     return entries
 
 
-_RECIPES = Path(__file__).parent.parent / "recipes"
-
-PRESETS = {"demo": _RECIPES / "demo.yaml", "household": _RECIPES / "household_cpu.yaml"}
-"""Built-in files, by the name that `--preset` takes."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExamSettings:
     """Held-out tasks that the policy is measured on before and after training.
@@ -180,23 +175,43 @@ class TrainSettings:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def read_settings(path: Path, algorithm: str | None = None) -> TrainSettings:
-    """Read a YAML file: the keys of `TrainSettings`, beside them any field of `StepPOConfig`, and `extends`.
+def read_settings(
+    path: Path, algorithm: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> TrainSettings:
+    """Read a YAML file: the keys of `TrainSettings`, any field of `StepPOConfig`, `extends` and `by_algorithm`.
 
     Args:
         path: The file.
         algorithm: Instead of the file's.
+        overrides: Laid over the file as plain data, mappings key by key.
 
     Raises:
         ValueError: The file is not a mapping, lacks `model` or `env` (or `envs`), has a key that nobody knows, or a
             value of another type than the key's; the same of the files that it extends.
         OSError: A file cannot be read.
     """
+    known = _known()
 
     def check(values: Mapping[str, Any], source: str) -> None:
-        _refuse_unknown(values, _known(), source)
+        _refuse_unknown(values, known | {"by_algorithm"}, source)
+        if values.get("by_algorithm") is not None:
+            _check_by_algorithm(values["by_algorithm"], known - {"algorithm"}, f"{source}: by_algorithm")
 
-    return parse_settings(load_recipe(path, algorithm=algorithm, check=check), str(path))
+    values = load_recipe(path, algorithm=algorithm, over=overrides, check=check)
+    return parse_settings(values, str(path))
+
+
+def _check_by_algorithm(values: Any, known: set[str], source: str) -> None:
+    if not isinstance(values, dict):
+        raise ValueError(f"{source} must hold settings by the name of an algorithm, got {values!r}")
+    for name, settings in values.items():
+        try:
+            find_algorithm(name)
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+        if not isinstance(settings, dict | None):
+            raise ValueError(f"{source}: {name} must hold settings of its own or null, got {settings!r}")
+        _refuse_unknown(settings or {}, known, f"{source}: {name}")
 
 
 def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:

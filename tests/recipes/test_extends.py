@@ -54,6 +54,23 @@ def test_the_algorithm_fills_what_neither_file_nor_parents_set(write):
     assert "epsilon_high" not in settings.training and "critic" not in settings.training
 
 
+def test_settings_by_algorithm_stand_between_the_files_and_the_algorithm(write):
+    write(
+        "base.yaml",
+        "model: m\nenv: e\nalgorithm: steppo\nby_algorithm: {grpo: {gamma: 0.9, beta: 0.1}, gspo: {epsilon: 0.1}}\n",
+    )
+    assert "gamma" not in read_settings(write("a.yaml", "extends: base.yaml\n")).training
+    text = "extends: base.yaml\nalgorithm: grpo\ngamma: 0.8\nby_algorithm: {grpo: {beta: null, lam: 0.5}}\n"
+    training = read_settings(write("b.yaml", text)).training
+    assert (training["gamma"], training["lam"], training["num_generations"]) == (0.8, 0.5, 8)
+    assert "beta" not in training and "by_algorithm" not in training
+    # Half of a pair goes with its like: 4e-4 was chosen by GSPO beside its own 3e-4.
+    training = read_settings(write("a.yaml", "extends: base.yaml\n"), "gspo").training
+    assert training["epsilon"] == 0.1 and "epsilon_high" not in training
+    alone = read_settings(write("c.yaml", "extends: base.yaml\nby_algorithm: null\n"), "gspo").training
+    assert (alone["epsilon"], alone["epsilon_high"]) == (3e-4, 4e-4)
+
+
 @pytest.mark.parametrize("way", ["file", "option"])
 def test_another_algorithm_than_that_of_the_parents_starts_from_its_own_settings(write, way):
     text = "model: m\nenv: e\nalgorithm: steppo\nepsilon: 3e-4\nepsilon_high: 4e-4\ncritic_warmup_steps: 4\nlam: 0.9\n"
@@ -77,6 +94,10 @@ def test_another_algorithm_than_that_of_the_parents_starts_from_its_own_settings
         ("extends: 3\n", "extends must be the name of a recipe or a path"),
         ("extends: [demo, {a: 1}]\n", "extends must be the name of a recipe or a path"),
         ("algorithm: grop\n", "algorithm: there is no algorithm 'grop'; did you mean grpo"),
+        ("by_algorithm: {grop: {}}\n", "by_algorithm: there is no algorithm 'grop'; did you mean grpo"),
+        ("by_algorithm: {grpo: {gama: 1}}\n", "by_algorithm: grpo: there is no setting 'gama'; did you mean gamma"),
+        ("by_algorithm: {grpo: 1}\n", "by_algorithm: grpo must hold settings of its own or null, got 1"),
+        ("by_algorithm: grpo\n", "by_algorithm must hold settings by the name of an algorithm, got 'grpo'"),
         ("algorithm: [grpo]\n", "there is no algorithm ['grpo']"),
         ("extends: demo\nlearning_rte: 1\n", "there is no setting 'learning_rte'; did you mean learning_rate"),
         ("extends: demo\nseed: 1\nlam: 0.9\nseed: 2\n", "the key 'seed' stands twice"),
@@ -135,6 +156,6 @@ def test_names_and_paths(write, monkeypatch, tmp_path):
     write("demo", "model: m\nenv: e\n")
     assert find_recipe("demo") == tmp_path.__class__("demo")  # a file that is there goes before a name
     assert find_recipe("demo", tmp_path) == SHIPPED / "demo.yaml"
-    assert find_recipe("tasks/webshop") == SHIPPED / "tasks" / "webshop.yaml"
-    with pytest.raises(ValueError, match="did you mean .*webshop_grpo"):
+    assert find_recipe("published/steppo") == SHIPPED / "published" / "steppo.yaml"
+    with pytest.raises(ValueError, match="did you mean webshop with .*--algorithm grpo"):
         find_recipe("webshop-grpo")

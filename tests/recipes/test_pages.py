@@ -39,12 +39,12 @@ def test_the_table_of_algorithms_is_the_table_of_the_code():
 def test_only_the_recipes_for_models_take_the_clip_of_the_published_runs():
     own = {"epsilon": 0.2, "epsilon_high": None, "gamma": None}
     small = {"epsilon": 3e-4, "epsilon_high": 4e-4, "gamma": 1.0}
-    expected = {"demo": own, "hotpotqa_steppo_cpu": own, "household_cpu": own, "alfworld_steppo_cpu": own}
-    expected |= {"webshop_steppo_cpu": small, "paper_search_steppo_cpu": small}
+    expected = {"demo": own, "household": own}
+    expected |= {"webshop_cpu": small, "paper_search_cpu": small}
     for name, settings in expected.items():
         recipe = load_recipe(find_recipe(name))
         assert {key: recipe.get(key) for key in settings} == settings
-    assert load_recipe(find_recipe("alfworld_warm_start"))["epsilon"] == 3e-4
+    assert load_recipe(find_recipe("alfworld_warm"))["epsilon"] == 3e-4
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -55,7 +55,7 @@ def test_every_recipe_is_on_the_page(name):
 def test_the_figures_of_the_page_are_those_of_the_recipes():
     table = {row[0]: dict(zip(COLUMNS.values(), row[1:], strict=True)) for row in rows("recipes.md") if len(row) == 5}
     for task in COLUMNS.values():
-        base, steppo = load_recipe(find_recipe(f"tasks/{task}")), load_recipe(find_recipe(f"{task}_steppo"))
+        base, steppo = load_recipe(find_recipe(task), fill=False), load_recipe(find_recipe(task))
         lengths = f"{base['max_prompt_length']:,}, {base['max_completion_length']:,}"
         assert table["tokens of a prompt, a reply"][task] == lengths
         assert table["environment"][task] == f"`{base['env']}`"
@@ -63,7 +63,7 @@ def test_the_figures_of_the_page_are_those_of_the_recipes():
         assert table["`num_minibatches`"][task] == str(base["num_minibatches"])
         assert table["gamma of StepPO"][task] == f"{steppo['gamma']:g}" == "0.99"
         others = {
-            load_recipe(find_recipe(f"{task}_{name}")).get("gamma", 1.0) for name in ("token_ppo", "reinforce_pp")
+            load_recipe(find_recipe(task), algorithm=name).get("gamma", 1.0) for name in ("token_ppo", "reinforce_pp")
         }
         assert {float(table["gamma of the others (GiGPO: 0.95)"][task])} == others
         assert table["clip of StepPO"][task] == "3e-4"
@@ -71,4 +71,4 @@ def test_the_figures_of_the_page_are_those_of_the_recipes():
         beta = "RLOO, REINFORCE++, GiGPO: 0.001" if "beta" not in base else f"{base['beta']:g}"
         assert table["KL (`beta`)"][task] == beta
         for algorithm in ("rloo", "reinforce_pp", "gigpo"):
-            assert load_recipe(find_recipe(f"{task}_{algorithm}"))["beta"] == 0.001
+            assert load_recipe(find_recipe(task), algorithm=algorithm)["beta"] == 0.001

@@ -48,15 +48,15 @@ def accepts(env: str, kwargs: str, recipe: str, max_turns: int | None) -> bool:
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("algorithm", WITH_RECIPES)
 def test_there_is_a_recipe_for_every_task_and_algorithm(task, algorithm):
-    settings = read_settings(find_recipe(f"{task}_{algorithm}"))
-    base = load_recipe(find_recipe(f"tasks/{task}"))
+    settings = read_settings(find_recipe(task), algorithm)
+    base = load_recipe(find_recipe(task))
     assert settings.algorithm == algorithm and settings.env == base["env"] and settings.model == base["model"]
     for field in ("advantage_estimator", "importance_sampling_level"):
         assert settings.training[field] == ALGORITHMS[algorithm].settings[field]
     assert ("critic" in settings.training) == (algorithm in ("steppo", "token_ppo"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_makes_a_config_and_its_environments(name, tmp_path):
     settings = read_settings(find_recipe(name))
     config = StepPOConfig(**{**settings.training, "output_dir": str(tmp_path)})
@@ -72,7 +72,7 @@ def test_a_recipe_says_what_it_is_in_one_line(name):
     assert 20 < len(recipe_summary(name)) <= 120 and recipe_summary(name).endswith(".")
 
 
-@pytest.mark.parametrize("name", ["demo", "hotpotqa_gigpo", "webshop_steppo"])
+@pytest.mark.parametrize("name", ["demo", "hotpotqa", "webshop"])
 def test_an_argument_that_the_environment_does_not_know_fails(name, tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text(f"extends: {name}\nenv_kwargs: {{splitt: train}}\n", encoding="utf-8")
@@ -81,33 +81,36 @@ def test_an_argument_that_the_environment_does_not_know_fails(name, tmp_path):
         accepts(settings.env, json.dumps(settings.training["env_kwargs"]), "default", None)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_printed_recipe_is_the_same_run(name, tmp_path):
-    done = CliRunner().invoke(app, ["recipes", name])
+@pytest.mark.parametrize("algorithm", [None, "grpo"])
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_printed_recipe_is_the_same_run(name, algorithm, tmp_path):
+    done = CliRunner().invoke(app, ["recipes", name, *(["--algorithm", algorithm] if algorithm else [])])
     assert done.exit_code == 0
     path = tmp_path / "mine.yaml"
     path.write_text(done.output, encoding="utf-8")
-    assert read_settings(path) == read_settings(find_recipe(name))
+    assert read_settings(path) == read_settings(find_recipe(name), algorithm)
+    assert read_settings(path, "rloo") == read_settings(find_recipe(name), "rloo")
 
 
 def test_a_printed_recipe_takes_another_algorithm_when_its_line_is_changed(tmp_path):
-    printed = CliRunner().invoke(app, ["recipes", "webshop_grpo"]).output
+    printed = CliRunner().invoke(app, ["recipes", "webshop", "--algorithm", "grpo"]).output
     assert "#   normalize_std: true" in printed  # what the algorithm sets can be read
     path = tmp_path / "mine.yaml"
     path.write_text(printed.replace("algorithm: grpo", "algorithm: steppo"), encoding="utf-8")
     training = read_settings(path).training
     assert (training["advantage_estimator"], training["critic"]) == ("step_gae", "separate")
+    assert training["epsilon"] == 3e-4 and "published" not in printed
 
 
 def test_recipes_are_listed_and_mistakes_said_in_words(tmp_path):
     lines = CliRunner().invoke(app, ["recipes"]).output.splitlines()
     assert [line.split()[0] for line in lines] == NAMES
     for arguments, words in (
-        (["webshop_grop"], "did you mean webshop_grpo"),
+        (["webshop_grop"], "did you mean webshop"),
         (["demo", "--algorithm", "gipo"], "did you mean gigpo"),
         ([str(tmp_path / "none.yaml")], "none.yaml"),
     ):
         done = CliRunner().invoke(app, ["recipes", *arguments])
         assert done.exit_code == 2 and words in done.output and "Traceback" not in done.output
     done = CliRunner().invoke(app, ["train", "--config", "webshop_grop"])
-    assert done.exit_code == 2 and "did you mean webshop_grpo" in done.output
+    assert done.exit_code == 2 and "did you mean webshop" in done.output

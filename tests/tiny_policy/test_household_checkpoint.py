@@ -9,7 +9,8 @@ from agent_r1_trainer.tiny_policy.household.demonstrations import ENV_ID, ENV_KW
 from agent_r1_trainer.tiny_policy.household.quality import measure_quality
 from agent_r1_trainer.tiny_policy.loading import CHECKPOINTS, load_tiny_policy
 from agent_r1_trainer.train import train_command
-from agent_r1_trainer.train.settings import PRESETS, read_settings
+from agent_r1_trainer.train.recipes import find_recipe
+from agent_r1_trainer.train.settings import read_settings
 
 CHECKPOINT = CHECKPOINTS["tiny-household"]
 
@@ -31,7 +32,7 @@ def test_the_start_is_honest():
 
 
 def test_the_recipe_trains_where_the_policy_was_cloned_and_tests_elsewhere():
-    settings = read_settings(PRESETS["household"])
+    settings = read_settings(find_recipe("household"))
     assert settings.model == "tiny-household" and settings.env == ENV_ID
     assert settings.training["max_turns"] == MAX_TURNS
     parts = (settings.training["env_kwargs"], settings.training["eval_env_kwargs"], settings.exam.env_kwargs)
@@ -40,7 +41,7 @@ def test_the_recipe_trains_where_the_policy_was_cloned_and_tests_elsewhere():
 
 
 def test_two_rollouts_of_the_recipe(tmp_path):
-    settings = yaml.safe_load(PRESETS["household"].read_text(encoding="utf-8"))
+    settings = yaml.safe_load(find_recipe("household").read_text(encoding="utf-8"))
     settings |= {"rollout_batch_size": 8, "eval_episodes": 4, "env_kwargs": {**settings["env_kwargs"], "games": 50}}
     rounds = settings["num_ppo_epochs"] * settings["num_minibatches"]
     settings |= {"max_steps": 2 * rounds, "save_steps": 2 * rounds, "eval_steps": rounds, "logging_steps": rounds}

@@ -4,7 +4,8 @@ import pytest
 
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import ENV_ID, ENV_KWARGS
-from agent_r1_trainer.train.settings import PRESETS, ExamSettings, read_settings
+from agent_r1_trainer.train.recipes import find_recipe
+from agent_r1_trainer.train.settings import ExamSettings, read_settings
 
 
 def write(tmp_path, text):
@@ -14,7 +15,7 @@ def write(tmp_path, text):
 
 
 def test_the_demo_trains_where_the_policy_was_cloned_and_tests_elsewhere():
-    settings = read_settings(PRESETS["demo"])
+    settings = read_settings(find_recipe("demo"))
     assert settings.model == "tiny" and settings.env == ENV_ID
     for kwargs, split in (
         (settings.training["env_kwargs"], "train"),

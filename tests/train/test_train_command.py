@@ -12,7 +12,7 @@ import yaml
 
 from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.train import train_command
-from agent_r1_trainer.train.settings import PRESETS
+from agent_r1_trainer.train.recipes import find_recipe
 
 SHORT = {
     "max_steps": 8,
@@ -27,7 +27,7 @@ SHORT = {
 @pytest.fixture
 def config(tmp_path):
     """The demo with fewer episodes."""
-    settings = {**yaml.safe_load(PRESETS["demo"].read_text(encoding="utf-8")), **SHORT}
+    settings = {**yaml.safe_load(find_recipe("demo").read_text(encoding="utf-8")), **SHORT}
     path = tmp_path / "short.yaml"
     path.write_text(yaml.safe_dump(settings), encoding="utf-8")
     return path
@@ -145,7 +145,7 @@ def test_a_run_that_stopped_in_its_last_exam_trains_no_further(config, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"config": None, "preset": None}, "either --config FILE or --preset NAME"),
+        ({"config": None, "preset": None}, "pass --config, with a file or the name of a recipe"),
         ({"config": None, "preset": "dmo"}, "no preset 'dmo'; there are demo"),
     ],
 )

@@ -18,9 +18,9 @@ from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.sft.settings import WarmStartSettings
 from agent_r1_trainer.train import train_command
 from agent_r1_trainer.train.recipes import find_recipe, load_recipe
-from agent_r1_trainer.train.settings import PRESETS, read_settings
+from agent_r1_trainer.train.settings import read_settings
 
-RECIPES = PRESETS["demo"].parent
+RECIPES = find_recipe("demo").parent
 SHORT: dict[str, Any] = {
     "max_steps": 4,
     "eval_strategy": "no",
@@ -33,7 +33,7 @@ WARM: dict[str, Any] = {"episodes": 16, "max_steps": 12, "save_steps": 1, "learn
 
 
 def write(path: Path, **settings: Any) -> Path:
-    recipe = load_recipe(find_recipe("hotpotqa_warm_start_cpu"))
+    recipe = load_recipe(find_recipe("demo_warm"))
     path.write_text(yaml.safe_dump({**recipe, **SHORT, **settings}), encoding="utf-8")
     return path
 
@@ -137,7 +137,7 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, values: Any, message: st
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("recipe", ["alfworld_warm_start.yaml", "hotpotqa_warm_start_cpu.yaml"])
+@pytest.mark.parametrize("recipe", ["alfworld_warm.yaml", "demo_warm.yaml"])
 def test_recipes_with_a_warm_start(recipe: str) -> None:
     warm = read_settings(RECIPES / recipe).warm_start
     assert isinstance(warm, WarmStartSettings) and warm.episodes and warm.sft["learning_rate"] > 0

@@ -9,7 +9,7 @@ import yaml
 from agent_r1_trainer.sft.run import warm_start
 from agent_r1_trainer.tiny_policy import CHECKPOINT, load_tiny_policy
 from agent_r1_trainer.train import train_command
-from agent_r1_trainer.train.settings import PRESETS
+from agent_r1_trainer.train.recipes import find_recipe
 from agent_r1_trainer.trainer.models import check_trainable_weights
 from tests.helpers.training import make_model, make_tokenizer, make_trainer
 
@@ -45,7 +45,7 @@ def test_a_name_with_a_dtype_is_refused_in_training_and_in_a_warm_start(tmp_path
 
 
 def test_the_command_line_says_it_in_a_line(tmp_path, capsys):
-    settings = {**yaml.safe_load(PRESETS["demo"].read_text(encoding="utf-8")), "model_init_kwargs": BFLOAT16}
+    settings = {**yaml.safe_load(find_recipe("demo").read_text(encoding="utf-8")), "model_init_kwargs": BFLOAT16}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     assert train_command(config=tmp_path / "r.yaml", preset=None, seed=0, out=tmp_path / "run") == 2
     error = capsys.readouterr().err.strip()
