@@ -143,8 +143,9 @@ def demos(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
+    context: typer.Context,
     config: Annotated[str | None, typer.Option(help="A YAML file of settings, or the name of a recipe.")] = None,
     preset: Annotated[
         str | None, typer.Option(help="Older form of --config, for demo and household.", hidden=True)
@@ -155,10 +156,15 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
 ) -> None:
-    """Train a model with StepPO or another algorithm, from a file of settings."""
+    """Train a model with StepPO or another algorithm, from a file of settings.
+
+    Any setting can be given as --name value, instead of the file's: --learning_rate 1e-6 --env_kwargs.split test.
+    """
     from agent_r1_trainer.train import train_command
 
-    raise typer.Exit(train_command(config=config, preset=preset, seed=seed, out=out, algorithm=algorithm))
+    raise typer.Exit(
+        train_command(config=config, preset=preset, seed=seed, out=out, algorithm=algorithm, overrides=context.args)
+    )
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import gymnasium
@@ -23,7 +24,13 @@ _PRESETS = ("demo", "household")
 
 
 def train_command(
-    *, config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None = None
+    *,
+    config: str | Path | None,
+    preset: str | None,
+    seed: int | None,
+    out: Path | None,
+    algorithm: str | None = None,
+    overrides: Sequence[str] = (),
 ) -> int:
     """Train from a file of settings, or from a preset.
 
@@ -33,13 +40,14 @@ def train_command(
         seed: Instead of the file's.
         out: Folder of the run, instead of the file's `output_dir`.
         algorithm: Name of an algorithm, instead of the file's.
+        overrides: Further settings as `--name value`, instead of the file's; see `train.overrides`.
 
     Returns:
         The exit status: 0 when the run is complete, 2 for settings that do not work, 130 when it was interrupted.
     """
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        return _train(config, preset, seed, out, algorithm)
+        return _train(config, preset, seed, out, algorithm, overrides)
     except (
         ValueError,
         TypeError,
@@ -57,12 +65,18 @@ def train_command(
 
 
 def _train(
-    config: str | Path | None, preset: str | None, seed: int | None, out: Path | None, algorithm: str | None
+    config: str | Path | None,
+    preset: str | None,
+    seed: int | None,
+    out: Path | None,
+    algorithm: str | None,
+    overrides: Sequence[str],
 ) -> int:
+    from agent_r1_trainer.train.overrides import read_overrides
     from agent_r1_trainer.train.settings import read_settings
 
     path = _file(config, preset)
-    settings = read_settings(path, algorithm)
+    settings = read_settings(path, algorithm, read_overrides(overrides))
     training = dict(settings.training)
     training["seed"] = training.get("seed", 0) if seed is None else seed
     if out is not None:

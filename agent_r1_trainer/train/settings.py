@@ -17,7 +17,17 @@ from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.recipes import load_recipe
 
-__all__ = ["ExamSettings", "TrainSettings", "check_types", "read_envs", "read_settings"]
+__all__ = [
+    "ExamSettings",
+    "TrainSettings",
+    "check_types",
+    "fits",
+    "known_settings",
+    "parts",
+    "read_envs",
+    "read_settings",
+    "refuse_unknown",
+]
 
 _NAMES = {
     bool: "true or false",
@@ -46,19 +56,21 @@ def check_types(values: Mapping[str, Any], cls: type, source: str) -> None:
     """
     hints = typing.get_type_hints(cls)
     for name, value in values.items():
-        if name in hints and not _fits(value, hints[name]):
-            wanted = " or ".join(dict.fromkeys(_words(part) for part in _parts(hints[name])))
+        if name in hints and not fits(value, hints[name]):
+            wanted = " or ".join(dict.fromkeys(_words(part) for part in parts(hints[name])))
             raise ValueError(f"{source}: {name} must be {wanted}, got {value!r}")
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
+def parts(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, nested ones too; an annotation that is none by itself."""
     if typing.get_origin(hint) in (Union, UnionType):
-        return tuple(part for argument in typing.get_args(hint) for part in _parts(argument))
+        return tuple(part for argument in typing.get_args(hint) for part in parts(argument))
     return (hint,)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    for part in _parts(hint):
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether plain data are of an annotation's kind; one that is no plain kind takes all."""
+    for part in parts(hint):
         if typing.get_origin(part) is Literal:
             if value in typing.get_args(part):
                 return True
@@ -190,10 +202,10 @@ def read_settings(
             value of another type than the key's; the same of the files that it extends.
         OSError: A file cannot be read.
     """
-    known = _known()
+    known = known_settings()
 
     def check(values: Mapping[str, Any], source: str) -> None:
-        _refuse_unknown(values, known | {"by_algorithm"}, source)
+        refuse_unknown(values, known | {"by_algorithm"}, source)
         if values.get("by_algorithm") is not None:
             _check_by_algorithm(values["by_algorithm"], known - {"algorithm"}, f"{source}: by_algorithm")
 
@@ -211,7 +223,7 @@ def _check_by_algorithm(values: Any, known: set[str], source: str) -> None:
             raise ValueError(f"{source}: {error}") from None
         if not isinstance(settings, dict | None):
             raise ValueError(f"{source}: {name} must hold settings of its own or null, got {settings!r}")
-        _refuse_unknown(settings or {}, known, f"{source}: {name}")
+        refuse_unknown(settings or {}, known, f"{source}: {name}")
 
 
 def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
@@ -227,7 +239,7 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     from agent_r1_trainer.steppo_config import StepPOConfig
 
     own = _own()
-    _refuse_unknown(values, _known(), source)
+    refuse_unknown(values, known_settings(), source)
     # A file that extends another says `env: null` to have a mixture instead, or the other way round.
     values = {name: value for name, value in values.items() if name not in ("env", "envs") or value is not None}
     needed = ("model",) if "envs" in values else ("model", "env")
@@ -254,7 +266,8 @@ def _own() -> set[str]:
     return {f.name for f in dataclasses.fields(TrainSettings)} - {"training"}
 
 
-def _known() -> set[str]:
+def known_settings() -> set[str]:
+    """The keys of a file of settings, beside `extends` and `by_algorithm`."""
     from agent_r1_trainer.steppo_config import StepPOConfig
 
     # An old file may hold `reward_scaling`, which is no field any more: the settings say so when they read it.
@@ -264,7 +277,7 @@ def _known() -> set[str]:
 def _exam(values: Any, source: str) -> ExamSettings:
     if not isinstance(values, dict):
         raise ValueError(f"{source}: exam must hold settings of its own, got {values!r}")
-    _refuse_unknown(values, {f.name for f in dataclasses.fields(ExamSettings)}, f"{source}: exam")
+    refuse_unknown(values, {f.name for f in dataclasses.fields(ExamSettings)}, f"{source}: exam")
     check_types(values, ExamSettings, f"{source}: exam")
     try:
         return ExamSettings(**values)
@@ -272,7 +285,12 @@ def _exam(values: Any, source: str) -> ExamSettings:
         raise ValueError(f"{source}: exam: {error}") from None
 
 
-def _refuse_unknown(values: Mapping[str, Any], known: set[str], source: str) -> None:
+def refuse_unknown(values: Mapping[str, Any], known: set[str], source: str) -> None:
+    """Refuse keys that nobody knows, and name the nearest.
+
+    Raises:
+        ValueError: There is such a key.
+    """
     for name in values:
         if name not in known:
             raise ValueError(f"{source}: there is no setting {name!r}{did_you_mean(str(name), sorted(known))}")
