@@ -44,6 +44,7 @@ def run(page: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> SimpleNam
         recipe="native",
         max_steps=ROLLOUTS * page.EPOCHS * page.MINIBATCHES,
         rollout_batch_size=12,
+        seed=7,
         max_completion_length=page.MAX_RESPONSE,
         max_prompt_length=1024,
         gamma=page.GAMMA,
@@ -94,6 +95,8 @@ def replay(page: ModuleType, run: SimpleNamespace, experience: Any) -> list[list
 def test_its_rollout_and_its_updates_are_those_of_the_trainer(page: ModuleType, run: SimpleNamespace) -> None:
     learner, losses = page.StepPO(copy.deepcopy(run.start)), []
     assert len(run.experiences) == ROLLOUTS
+    first, second = (experience.units[""] for experience in run.experiences)
+    assert abs(second.scale / first.scale - 1.0) > 0.05 and abs(second.mean - first.mean) > 0.01, (first, second)
     for number, experience in enumerate(run.experiences):
         episodes = replay(page, run, experience)
         theirs = [step for trajectory in experience.trajectories for step in trajectory.steps]
