@@ -6,13 +6,13 @@ import logging
 import math
 import numbers
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
-from agent_r1_trainer.environments.factory import RECIPES, Recipe
+from agent_r1_trainer.environments.factory import Recipe
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
@@ -294,19 +294,10 @@ def _check_ranges(config: StepPOConfig) -> None:
             )
     if config.importance_sampling_cap < 1:
         raise ValueError(f"importance_sampling_cap must be at least 1, got {config.importance_sampling_cap}")
-    for name, allowed in (
-        ("bootstrap", ("auto", "none", "value")),
-        ("critic", ("value_head", "separate")),
-        ("value_grad_to_trunk", ("full", "detach")),
-        ("history_thinking", ("keep", "strip")),
-        ("recipe", RECIPES),
-        ("step_anchor", ("state", "observation")),
-        ("whitening_scope", ("environment", "batch")),
-        ("kl_in", ("loss", "reward")),
-        ("kl_estimator", ("k1", "k2", "k3")),
-        ("importance_sampling_correction", ("none", "token", "sequence")),
-        ("loss_aggregation", get_args(Aggregation)),
-    ):
+    for name, hint in get_type_hints(type(config)).items():
+        allowed = get_args(hint)
+        if get_origin(hint) is not Literal or name in BaseConfig.__dataclass_fields__:
+            continue
         if getattr(config, name) not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")
 
@@ -322,7 +313,7 @@ class StepPOConfig(BaseConfig):
     Differences from the defaults of `TrainingArguments`: `learning_rate` 1e-6, `logging_steps` 10; on a CPU neither
     bf16 nor activation checkpointing; `metric_for_best_model` is `eval_success`.
 
-    The meaning of every field is in its `help` metadata (`agent-r1 train --help`) and, grouped, in `docs/training.md`.
+    The meaning of every field is in its `help` metadata and, grouped, in `docs/training.md`.
     """
 
     _VALID_DICT_FIELDS = BaseConfig._VALID_DICT_FIELDS + [

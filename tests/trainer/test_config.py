@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from typing import get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -98,6 +98,14 @@ def test_no_field_takes_what_is_no_number_for_one(tmp_path, value):
     for name in names:
         with pytest.raises(ValueError, match=f"^{name} must be a number"):
             config(tmp_path, **{name: value})
+
+
+def test_a_field_of_named_values_takes_those_of_its_annotation_only(tmp_path):
+    hints = {name: hint for name, hint in get_type_hints(StepPOConfig).items() if get_origin(hint) is Literal}
+    assert len(hints) > 10
+    for name, hint in hints.items():
+        with pytest.raises(ValueError, match=f"^{name} must be one of {', '.join(get_args(hint))}, got 'other'"):
+            config(tmp_path, **{name: "other"})
 
 
 def test_every_field_explains_itself_and_can_be_set_from_a_command_line(tmp_path):
