@@ -2,6 +2,7 @@
 # make test            the test suite, but for the slow proofs
 # make test-slow       those: runs that are killed and go on, processes side by side, a tiny policy made anew
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
+# make test-floors     the test suite, but for the slow proofs, with the lowest versions that pyproject.toml allows
 # make lint            ruff and mypy
 # make bench           speed of retrieval, household games and updates, and the random and expert agents on HotpotQA
 # make bench-alfworld  speed of the household games beside TextWorld, in the environment of test-alfworld
@@ -12,6 +13,7 @@
 #   TORCH   what pip installs first, so that a build of your choice is kept: make test TORCH="torch==2.13.0 --index-url ..."
 #   VENV    the folder of the environment (default .venv)
 #   ALFWORLD_VENV  the folder of the environment of test-alfworld (default .venv-alfworld)
+#   FLOORS_VENV    the folder of the environment of test-floors (default .venv-floors); torch is TORCH there too
 #   SEED    of the demo (default 0)
 #   ALGO    of the demo (default steppo); docs/algorithms.md lists them
 
@@ -19,6 +21,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
 ALFWORLD_VENV ?= .venv-alfworld
+FLOORS_VENV ?= .venv-floors
 SEED ?= 0
 ALGO ?= steppo
 
@@ -27,11 +30,14 @@ DEMO := runs/demo-$(if $(filter steppo,$(ALGO)),,$(ALGO)-)$(SEED)
 STAMP := $(VENV)/.agent-r1-installed
 ALFWORLD_PY := $(ALFWORLD_VENV)/bin/python
 ALFWORLD_STAMP := $(ALFWORLD_VENV)/.agent-r1-installed
+FLOORS_PY := $(FLOORS_VENV)/bin/python
+FLOORS_STAMP := $(FLOORS_VENV)/.agent-r1-installed
+FLOORS_LEFT_OUT := tests/docs tests/alfworld_textworld
 # On a few cores, more threads in a process make small models slower, not faster.
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-slow test-alfworld lint bench bench-alfworld clean
+.PHONY: demo test test-slow test-alfworld test-floors lint bench bench-alfworld clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -45,6 +51,10 @@ test-slow: $(STAMP)
 
 test-alfworld: $(ALFWORLD_STAMP)
 	$(ALFWORLD_PY) -m pytest tests/alfworld_textworld -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-floors: $(FLOORS_STAMP)
+	$(FLOORS_PY) -m tests.helpers.floors
+	HF_HUB_OFFLINE=1 $(FLOORS_PY) -m pytest -m "not slow" $(addprefix --ignore=,$(FLOORS_LEFT_OUT)) -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(PY) -m ruff check .
@@ -62,7 +72,7 @@ bench-alfworld: $(ALFWORLD_STAMP)
 	$(ALFWORLD_PY) benchmarks/alfworld.py
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ALFWORLD_VENV) $(FLOORS_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find agent_r1_envs agent_r1_trainer wrappers tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment in the folder $(1), with the first interpreter that is recent enough.
@@ -89,4 +99,14 @@ $(STAMP): pyproject.toml
 $(ALFWORLD_STAMP): pyproject.toml
 	$(call make_venv,$(ALFWORLD_VENV))
 	PATH="$(abspath $(ALFWORLD_VENV))/bin:$$PATH" $(ALFWORLD_PY) -m pip install --quiet -e '.[alfworld,test]'
+	@touch $@
+
+# pip takes the highest versions; uv can take the lowest of what is asked for here, and the highest of what that needs in
+# turn. What is there already is kept: so it begins with nothing but torch, of which no other build is to be fetched.
+$(FLOORS_STAMP): pyproject.toml
+	rm -rf $(FLOORS_VENV)
+	$(call make_venv,$(FLOORS_VENV))
+	$(FLOORS_PY) -m pip install --quiet uv
+	$(FLOORS_PY) -m pip install --quiet --no-deps $(TORCH)
+	$(FLOORS_PY) -m uv pip install --quiet --python $(FLOORS_PY) --resolution lowest-direct -e '.[train,test]'
 	@touch $@
