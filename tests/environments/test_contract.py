@@ -189,7 +189,7 @@ def test_half_a_surrogate_pair_is_replaced_and_counted(recipe):
         assert trajectory.final_prompt_ids[: len(chain)] == chain
     assert episode_metrics([summarize(trajectory)])["repaired_ratio"] == 1.0
     record = play_episode(env, Speaker(), Job(0, None, 3))
-    assert record.steps[0]["observation"] == MENDED and record.steps[0]["invalid"] == MENDED
+    assert record.steps[0].observation == MENDED and record.steps[0].invalid == MENDED
     json.dumps(record.to_json(), ensure_ascii=False).encode()
 
 

@@ -20,7 +20,7 @@ def test_the_random_agent_fills_in_the_query() -> None:
     env = gymnasium.make("AgentR1/WebShop-v0", split="test")
     record = play_episode(env, RandomAgent(), Job(0, 3, 0))
     words = set(env.unwrapped.task.instruction_text.lower().split())
-    first = record.steps[0]["action"]
+    first = record.steps[0].action
     assert first.startswith("search[") and "<" not in first
     assert any(word in first.lower() for word in words)
     assert record.invalid == 0
