@@ -45,7 +45,7 @@ CRITICS: dict[str, dict[str, Any]] = {
     "detached": {"value_grad_to_trunk": "detach"},
     "separate": {"critic": "separate"},
 }
-LAYERS = 1
+LAYERS = 2
 SUCCESS_BAR, REACHED, KL_BAR = 0.93, 0.97, 1e-6
 WITHOUT: dict[str, dict[str, Any]] = {
     "grpo": {"advantage_estimator": "grpo", "num_generations": 8},
