@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import logging
 import math
-import numbers
-from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
 from agent_r1_trainer.environments.factory import Recipe
+from agent_r1_trainer.fields import (
+    Bounds,
+    Count,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    Share,
+    check_fields,
+    setting,
+)
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
@@ -33,13 +42,6 @@ logger = logging.getLogger(__name__)
 
 
 _DEFAULT_SAVE_STEPS = 500
-
-# What a field of such a type holds, as Python sees it and in words.
-_KINDS: dict[type, tuple[type, str]] = {
-    bool: (bool, "True or False"),
-    int: (numbers.Integral, "a whole number"),
-    float: (numbers.Real, "a number"),
-}
 
 # Name of a field of TrainingArguments, the values it may have, and why no other.
 _INHERITED = (
@@ -86,9 +88,9 @@ def check_config(config: StepPOConfig) -> None:
             raise ValueError(f"{name}={value!r} is not supported: {reason}")
     if config.fsdp:
         raise ValueError("fsdp is not supported yet; use `accelerate launch` with plain data parallelism")
-    _check_kinds(config)
-    _check_sizes(config)
-    _check_ranges(config)
+    check_fields(config, leave_out=BaseConfig.__dataclass_fields__.keys() - StepPOConfig.__annotations__.keys())
+    _check_stops(config)
+    _check_together(config)
     credit.get(config.advantage_estimator)
     loss_config(config)
     check_schedule(config)
@@ -119,7 +121,7 @@ def loss_config(config: StepPOConfig) -> LossConfig:
     return LossConfig(
         ratio_level=config.importance_sampling_level,
         epsilon_low=config.epsilon,
-        epsilon_high=config.epsilon if config.epsilon_high is None else config.epsilon_high,
+        epsilon_high=config.upper_epsilon,
         dual_clip=config.dual_clip,
         beta=config.beta if in_loss else 0.0,
         kl_estimator="k3" if config.kl_estimator == "k1" else config.kl_estimator,
@@ -167,60 +169,12 @@ def check_schedule(config: StepPOConfig) -> None:
             )
 
 
-def _check_kinds(config: StepPOConfig) -> None:
-    """Refuse values of another kind than their field's before any is compared: NaN would pass, "false" be true."""
-    for name, (kind, optional) in _own_kinds(type(config)).items():
-        value, (cls, words) = getattr(config, name), _KINDS[kind]
-        if value is None and optional:
-            continue
-        if not isinstance(value, cls) or (kind is not bool and isinstance(value, bool)) or value != value:
-            raise ValueError(f"{name} must be {words}{' or None' if optional else ''}, got {value!r}")
-
-
-def _own_kinds(config: type[StepPOConfig]) -> dict[str, tuple[type, bool]]:
-    """Which field, beyond those of transformers, holds what, and whether None as well."""
-    found: dict[str, tuple[type, bool]] = {}
-    for name, hint in get_type_hints(config).items():
-        kinds = set(get_args(hint) or (hint,))
-        kind = next((kind for kind in _KINDS if kinds - {type(None)} == {kind}), None)
-        if kind is not None and name not in BaseConfig.__dataclass_fields__:
-            found[name] = kind, type(None) in kinds
-    return found
-
-
-def _check_sizes(config: StepPOConfig) -> None:
-    for name in (
-        "rollout_batch_size",
-        "num_generations",
-        "eval_num_generations",
-        "max_prompt_length",
-        "max_completion_length",
-        "generation_batch_rows",
-        "generation_batch_tokens",
-        "num_ppo_epochs",
-        "num_minibatches",
-        "micro_batch_tokens",
-        "max_skipped_updates",
-    ):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(config, name)}")
-    for name in ("max_turns", "rollout_concurrency", "eval_episodes"):
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1 or None, got {value}")
-    ids = config.stop_token_ids
-    if ids is not None and not (isinstance(ids, (list, tuple)) and all(type(token) is int for token in ids)):
+def _check_stops(config: StepPOConfig) -> None:
+    ids, strings = config.stop_token_ids, config.stop_strings
+    if ids is not None and not all(type(token) is int for token in ids):
         raise ValueError(f"stop_token_ids must be a list of token ids or None, got {ids!r}")
-    strings = config.stop_strings
-    if strings is not None and not (
-        isinstance(strings, (list, tuple)) and all(isinstance(s, str) and s for s in strings)
-    ):
+    if strings is not None and not all(isinstance(string, str) and string for string in strings):
         raise ValueError(f"stop_strings must be a list of strings, none of them empty, or None, got {strings!r}")
-    if config.rollout_batch_size % config.num_generations:
-        raise ValueError(
-            f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="
-            f"{config.num_generations}: a rollout holds whole groups"
-        )
 
 
 def check_credit(config: StepPOConfig) -> None:
@@ -249,57 +203,23 @@ def check_credit(config: StepPOConfig) -> None:
         )
 
 
-def _check_ranges(config: StepPOConfig) -> None:
-    if not 0 < config.temperature < math.inf:
+def _check_together(config: StepPOConfig) -> None:
+    """Refuse settings that are fine by themselves and make no sense together."""
+    if config.rollout_batch_size % config.num_generations:
         raise ValueError(
-            f"temperature must be positive in training (greedy replies explore nothing), got {config.temperature}"
+            f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="
+            f"{config.num_generations}: a rollout holds whole groups"
         )
-    for name in ("gamma", "lam", "max_masked_ratio"):
-        if not 0.0 <= getattr(config, name) <= 1.0:
-            raise ValueError(f"{name} must be in [0, 1], got {getattr(config, name)}")
-    at_least_0 = (
-        "beta",
-        "vf_coef",
-        "entropy_coef",
-        "eval_temperature",
-        "critic_warmup_steps",
-        "generation_cache_tokens",
-    )
-    for name in at_least_0:
-        value = getattr(config, name)
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a number of at least 0, got {value}")
-    if config.critic_max_grad_norm is not None and config.critic_max_grad_norm < 0:
-        raise ValueError(f"critic_max_grad_norm must not be negative (or None), got {config.critic_max_grad_norm}")
-    for name in ("target_kl", "critic_learning_rate"):
-        value = getattr(config, name)
-        if value is not None and value <= 0:
-            raise ValueError(f"{name} must be positive or None, got {value}")
-    for name in ("learning_rate", "critic_learning_rate"):
-        value = getattr(config, name)
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a number of at least 0, got {value}")
     if config.eval_num_generations > 1 and config.eval_temperature == 0:
         raise ValueError(
             f"eval_num_generations={config.eval_num_generations} with eval_temperature=0 plays the same greedy episode "
             "again and again, so that pass@k says nothing: evaluate at a temperature above 0"
         )
-    if config.loss_divisor is not None:
-        if not 0 < config.loss_divisor < math.inf:
-            raise ValueError(f"loss_divisor must be a positive number or None, got {config.loss_divisor}")
-        if config.loss_aggregation != "token_sum":
-            raise ValueError(
-                f"loss_divisor={config.loss_divisor} has no meaning with loss_aggregation={config.loss_aggregation!r}, "
-                "which divides by what the batch holds: leave it out, or set loss_aggregation='token_sum'"
-            )
-    if config.importance_sampling_cap < 1:
-        raise ValueError(f"importance_sampling_cap must be at least 1, got {config.importance_sampling_cap}")
-    for name, hint in get_type_hints(type(config)).items():
-        allowed = get_args(hint)
-        if get_origin(hint) is not Literal or name in BaseConfig.__dataclass_fields__:
-            continue
-        if getattr(config, name) not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")
+    if config.loss_divisor is not None and config.loss_aggregation != "token_sum":
+        raise ValueError(
+            f"loss_divisor={config.loss_divisor} has no meaning with loss_aggregation={config.loss_aggregation!r}, "
+            "which divides by what the batch holds: leave it out, or set loss_aggregation='token_sum'"
+        )
 
 
 @dataclass
@@ -325,253 +245,184 @@ class StepPOConfig(BaseConfig):
     ]
 
     # Environment
-    env_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of the training environment's constructor."}
+    env_kwargs: dict[str, Any] | str | None = setting(None, "Arguments of the training environment's constructor.")
+    eval_env_kwargs: dict[str, Any] | str | None = setting(
+        None, "Arguments of the evaluation environment's constructor."
     )
-    eval_env_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of the evaluation environment's constructor."}
+    recipe: Recipe = setting(
+        "default",
+        "Wrappers around an environment with plain text observations: 'default' (an action format and the chat "
+        "history), 'tools' (tool calls, whose schemas go to the chat template, and the chat history), 'native' (the "
+        "chat history; a reply is a command) or 'none'.",
     )
-    recipe: Recipe = field(
-        default="default",
-        metadata={
-            "help": "Wrappers around an environment with plain text observations: 'default' (an action format and the "
-            "chat history), 'tools' (tool calls, whose schemas go to the chat template, and the chat history), "
-            "'native' (the chat history; a reply is a command) or 'none'."
-        },
+    task_sampler: str | None = setting(
+        None, "Curriculum as 'module:factory'; see `TaskSampler`. None walks through shuffled epochs."
     )
-    task_sampler: str | None = field(
-        default=None,
-        metadata={"help": "Curriculum as 'module:factory'; see `TaskSampler`. None walks through shuffled epochs."},
-    )
-    max_turns: int | None = field(
-        default=None, metadata={"help": "Most turns of an episode. None keeps the limit of the environment's spec."}
-    )
-    rollout_concurrency: int | None = field(
-        default=None, metadata={"help": "Most episodes at a time on each process. None runs all at once."}
-    )
+    max_turns: Count | None = setting(None, "Most turns of an episode. None keeps the limit of the environment's spec.")
+    rollout_concurrency: Count | None = setting(None, "Most episodes at a time on each process. None runs all at once.")
 
     # Rollout
-    rollout_batch_size: int = field(
-        default=64, metadata={"help": "Episodes collected before each round of updates, over all processes together."}
+    rollout_batch_size: Count = setting(
+        64, "Episodes collected before each round of updates, over all processes together."
     )
-    num_generations: int = field(default=1, metadata={"help": "Episodes of the same task in a rollout."})
-    max_prompt_length: int = field(
-        default=8192,
-        metadata={"help": "Longest prompt in tokens. An episode whose next prompt is longer stops; nothing is cut."},
+    num_generations: Count = setting(1, "Episodes of the same task in a rollout.")
+    max_prompt_length: Count = setting(
+        8192, "Longest prompt in tokens. An episode whose next prompt is longer stops; nothing is cut."
     )
-    max_completion_length: int = field(default=1024, metadata={"help": "Longest reply of one turn, in tokens."})
-    temperature: float = field(default=1.0, metadata={"help": "Sampling temperature; ratios are taken at it too."})
-    top_p: float = field(
-        default=1.0,
-        metadata={"help": "Nucleus sampling. Below 1 the trained ratios are biased; see the importance weights."},
+    max_completion_length: Count = setting(1024, "Longest reply of one turn, in tokens.")
+    temperature: Positive = setting(1.0, "Sampling temperature; ratios are taken at it too.")
+    top_p: float = setting(1.0, "Nucleus sampling. Below 1 the trained ratios are biased; see the importance weights.")
+    top_k: int = setting(0, "Sample among this many tokens; 0 keeps all.")
+    stop_token_ids: list[int] | None = setting(
+        None,
+        "Ids that end a reply beside the tokenizer's end token, those of the model's generation_config and the one "
+        "with which the chat template closes a turn (vLLM's name and meaning: they add to these). The one that was "
+        "sampled is no part of the text that the environment gets.",
     )
-    top_k: int = field(default=0, metadata={"help": "Sample among this many tokens; 0 keeps all."})
-    stop_token_ids: list[int] | None = field(
-        default=None,
-        metadata={
-            "help": "Ids that end a reply beside the tokenizer's end token, those of the model's generation_config and "
-            "the one with which the chat template closes a turn (vLLM's name and meaning: they add to these). The one "
-            "that was sampled is no part of the text that the environment gets."
-        },
+    stop_strings: list[str] | None = setting(
+        None,
+        "Strings that end a reply at the sampled token which completes one, e.g. ['</search>', '</answer>']; they stay"
+        " part of the reply. Those that an environment's action format asks for are added.",
     )
-    stop_strings: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Strings that end a reply at the sampled token which completes one, e.g. ['</search>', "
-            "'</answer>']; they stay part of the reply. Those that an environment's action format asks for are added."
-        },
+    generation_batch_rows: Count = setting(512, "Most replies decoded at once on a process.")
+    generation_batch_tokens: Count = setting(
+        262_144, "Most tokens decoded at once: replies times the longest prompt with the longest reply."
     )
-    generation_batch_rows: int = field(default=512, metadata={"help": "Most replies decoded at once on a process."})
-    generation_batch_tokens: int = field(
-        default=262_144,
-        metadata={"help": "Most tokens decoded at once: replies times the longest prompt with the longest reply."},
+    generation_cache_tokens: NonNegativeInt = setting(
+        131_072,
+        "Most tokens whose keys and values a process keeps from turn to turn of a rollout, so that prompts which grow "
+        "by appending are not read again. 0 keeps none.",
     )
-    generation_cache_tokens: int = field(
-        default=131_072,
-        metadata={
-            "help": "Most tokens whose keys and values a process keeps from turn to turn of a rollout, so that prompts "
-            "which grow by appending are not read again. 0 keeps none."
-        },
+    history_thinking: Literal["keep", "strip"] = setting(
+        "keep",
+        "Whether thinking in earlier replies stays in the prompt. 'keep' lets the turns of an episode be trained as "
+        "one sequence; 'strip' renders every prompt afresh.",
     )
-    history_thinking: Literal["keep", "strip"] = field(
-        default="keep",
-        metadata={
-            "help": "Whether thinking in earlier replies stays in the prompt. 'keep' lets the turns of an episode be "
-            "trained as one sequence; 'strip' renders every prompt afresh."
-        },
+    chat_template_kwargs: dict[str, Any] | str | None = setting(
+        None, "Arguments of the chat template, e.g. {'enable_thinking': false}."
     )
-    chat_template_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of the chat template, e.g. {'enable_thinking': false}."}
-    )
-    model_init_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of `from_pretrained` when the model is given by name."}
+    model_init_kwargs: dict[str, Any] | str | None = setting(
+        None, "Arguments of `from_pretrained` when the model is given by name."
     )
 
     # Credit
-    advantage_estimator: str = field(default="step_gae", metadata={"help": "Name of a registered advantage estimator."})
-    advantage_kwargs: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={"help": "Further arguments of the estimator, e.g. {'normalize_std': false} for grpo."},
+    advantage_estimator: str = setting("step_gae", "Name of a registered advantage estimator.")
+    advantage_kwargs: dict[str, Any] | str | None = setting(
+        None, "Further arguments of the estimator, e.g. {'normalize_std': false} for grpo."
     )
-    gamma: float = field(default=1.0, metadata={"help": "Discount per step (turn); of token_gae per token."})
-    lam: float = field(default=1.0, metadata={"help": "Lambda of GAE over steps; of token_gae over tokens."})
-    bootstrap: Literal["auto", "none", "value"] = field(
-        default="auto",
-        metadata={
-            "help": "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, "
-            "'none' never, 'value' at the turn limit too (with gamma 1 that lets stalling justify itself)."
-        },
+    gamma: Share = setting(1.0, "Discount per step (turn); of token_gae per token.")
+    lam: Share = setting(1.0, "Lambda of GAE over steps; of token_gae over tokens.")
+    bootstrap: Literal["auto", "none", "value"] = setting(
+        "auto",
+        "Value after a truncated episode: 'auto' asks the critic only at limits foreign to the task, 'none' never, "
+        "'value' at the turn limit too (with gamma 1 that lets stalling justify itself).",
     )
-    step_anchor: Literal["state", "observation"] = field(
-        default="state",
-        metadata={
-            "help": "What gigpo takes for the same state within a group: 'state' (a hash of the environment's state, "
-            "turn counters left out; of the observation where it has none) or 'observation' (what it said, before "
-            "wrappers)."
-        },
+    step_anchor: Literal["state", "observation"] = setting(
+        "state",
+        "What gigpo takes for the same state within a group: 'state' (a hash of the environment's state, turn counters"
+        " left out; of the observation where it has none) or 'observation' (what it said, before wrappers).",
     )
-    whitening_scope: Literal["environment", "batch"] = field(
-        default="environment",
-        metadata={"help": "Whether each environment of a mixture has its credit assigned (and whitened) by itself."},
+    whitening_scope: Literal["environment", "batch"] = setting(
+        "environment", "Whether each environment of a mixture has its credit assigned (and whitened) by itself."
     )
-    filter_zero_variance_groups: bool = field(
-        default=False,
-        metadata={"help": "Leave groups whose episodes all have the same return out of the update."},
+    filter_zero_variance_groups: bool = setting(
+        False, "Leave groups whose episodes all have the same return out of the update."
     )
 
     # Policy loss
-    mask_truncated_completions: bool = field(
-        default=False, metadata={"help": "Leave replies that ran out of tokens out of the policy loss."}
+    mask_truncated_completions: bool = setting(False, "Leave replies that ran out of tokens out of the policy loss.")
+    mask_overlong_episodes: bool = setting(
+        False,
+        "Leave episodes that ended because the next prompt was too long out of the policy loss (overlong filtering).",
     )
-    mask_overlong_episodes: bool = field(
-        default=False,
-        metadata={
-            "help": "Leave episodes that ended because the next prompt was too long out of the policy loss (overlong "
-            "filtering)."
-        },
+    num_ppo_epochs: Count = setting(1, "Passes over each rollout.")
+    num_minibatches: Count = setting(4, "Optimizer steps in each pass. The published runs take about one per turn.")
+    importance_sampling_level: Literal["token", "sequence"] = setting(
+        "sequence", "Policy ratio per token, or one (geometric mean) per reply."
     )
-    num_ppo_epochs: int = field(default=1, metadata={"help": "Passes over each rollout."})
-    num_minibatches: int = field(
-        default=4, metadata={"help": "Optimizer steps in each pass. The published runs take about one per turn."}
+    epsilon: float = setting(0.2, "The ratio is clipped below 1 - epsilon.")
+    epsilon_high: float | None = setting(None, "The ratio is clipped above 1 + epsilon_high. None takes epsilon.")
+    dual_clip: float | None = setting(None, "Bound (above 1) on the ratio of negative advantages. None sets no bound.")
+    loss_aggregation: Aggregation = setting(
+        "step_mean", "How steps are weighted in the policy loss, that is, what it is the mean of."
     )
-    importance_sampling_level: Literal["token", "sequence"] = field(
-        default="sequence", metadata={"help": "Policy ratio per token, or one (geometric mean) per reply."}
+    loss_divisor: Positive | None = setting(
+        None,
+        "What 'token_sum' (Dr. GRPO) divides the sum over an episode's tokens by. None: max_completion_length times "
+        "the turn limit.",
     )
-    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below 1 - epsilon."})
-    epsilon_high: float | None = field(
-        default=None, metadata={"help": "The ratio is clipped above 1 + epsilon_high. None takes epsilon."}
+    beta: NonNegative = setting(0.0, "Weight of the KL to the starting policy. 0 keeps no reference.")
+    kl_estimator: Literal["k1", "k2", "k3"] = setting(
+        "k3", "Estimator of the KL: k2 or k3 in the loss, k1 in the reward."
     )
-    dual_clip: float | None = field(
-        default=None, metadata={"help": "Bound (above 1) on the ratio of negative advantages. None sets no bound."}
+    kl_in: Literal["loss", "reward"] = setting("loss", "Where the KL enters.")
+    entropy_coef: NonNegative = setting(0.0, "Weight of an entropy bonus.")
+    target_kl: Annotated[float, Bounds(above=0, at_most=math.inf)] | None = setting(
+        None,
+        "The policy skips the remaining updates of a rollout once its KL to the rollout's policy is above this.",
     )
-    loss_aggregation: Aggregation = field(
-        default="step_mean",
-        metadata={"help": "How steps are weighted in the policy loss, that is, what it is the mean of."},
+    importance_sampling_correction: Literal["none", "token", "sequence"] = setting(
+        "none", "Truncated importance weights between the sampler's log-probabilities and the trainer's."
     )
-    loss_divisor: float | None = field(
-        default=None,
-        metadata={
-            "help": "What 'token_sum' (Dr. GRPO) divides the sum over an episode's tokens by. None: "
-            "max_completion_length times the turn limit."
-        },
+    importance_sampling_cap: Annotated[float, Bounds(at_least=1, at_most=math.inf)] = setting(
+        2.0, "Largest of those weights."
     )
-    beta: float = field(
-        default=0.0, metadata={"help": "Weight of the KL to the starting policy. 0 keeps no reference."}
-    )
-    kl_estimator: Literal["k1", "k2", "k3"] = field(
-        default="k3", metadata={"help": "Estimator of the KL: k2 or k3 in the loss, k1 in the reward."}
-    )
-    kl_in: Literal["loss", "reward"] = field(default="loss", metadata={"help": "Where the KL enters."})
-    entropy_coef: float = field(default=0.0, metadata={"help": "Weight of an entropy bonus."})
-    target_kl: float | None = field(
-        default=None,
-        metadata={
-            "help": "The policy skips the remaining updates of a rollout once its KL to the rollout's policy is above "
-            "this."
-        },
-    )
-    importance_sampling_correction: Literal["none", "token", "sequence"] = field(
-        default="none",
-        metadata={"help": "Truncated importance weights between the sampler's log-probabilities and the trainer's."},
-    )
-    importance_sampling_cap: float = field(default=2.0, metadata={"help": "Largest of those weights."})
 
     # Critic
-    critic: Literal["value_head", "separate"] = field(
-        default="value_head",
-        metadata={"help": "A linear head on the policy's trunk, or a copy of the policy with an optimizer of its own."},
+    critic: Literal["value_head", "separate"] = setting(
+        "value_head", "A linear head on the policy's trunk, or a copy of the policy with an optimizer of its own."
     )
-    vf_coef: float = field(default=0.5, metadata={"help": "Weight of the value loss."})
-    value_grad_to_trunk: Literal["full", "detach"] = field(
-        default="full", metadata={"help": "Whether the value head's gradient reaches the policy's trunk."}
+    vf_coef: NonNegative = setting(0.5, "Weight of the value loss.")
+    value_grad_to_trunk: Literal["full", "detach"] = setting(
+        "full", "Whether the value head's gradient reaches the policy's trunk."
     )
-    value_clip: float | None = field(
-        default=None,
-        metadata={"help": "Clip of the value around its old one, in deviations of the returns. None: no clip."},
+    value_clip: float | None = setting(
+        None, "Clip of the value around its old one, in deviations of the returns. None: no clip."
     )
-    critic_learning_rate: float | None = field(
-        default=None, metadata={"help": "Learning rate of the value head or critic. None: 10 times learning_rate."}
+    critic_learning_rate: Positive | None = setting(
+        None, "Learning rate of the value head or critic. None: 10 times learning_rate."
     )
-    critic_max_grad_norm: float | None = field(
-        default=None, metadata={"help": "Gradient clip of the value head or critic. None takes max_grad_norm."}
+    critic_max_grad_norm: Annotated[float, Bounds(at_least=0, at_most=math.inf)] | None = setting(
+        None, "Gradient clip of the value head or critic. None takes max_grad_norm."
     )
-    critic_warmup_steps: int = field(
-        default=0, metadata={"help": "First optimizer steps in which only the critic learns; the policy stands still."}
+    critic_warmup_steps: NonNegativeInt = setting(
+        0, "First optimizer steps in which only the critic learns; the policy stands still."
     )
 
     # Batching and robustness
-    micro_batch_tokens: int | None = field(
-        default=None,
-        metadata={"help": "Most tokens, padding included, in one forward pass. None: 16384, or 4096 on a CPU."},
+    micro_batch_tokens: Count | None = setting(
+        None, "Most tokens, padding included, in one forward pass. None: 16384, or 4096 on a CPU."
     )
-    merge_steps: bool = field(
-        default=True, metadata={"help": "Train turns whose prompt extends the previous one as one sequence."}
+    merge_steps: bool = setting(True, "Train turns whose prompt extends the previous one as one sequence.")
+    max_skipped_updates: Count = setting(
+        10, "Stop after this many updates in a row were skipped for a loss or gradient that is not finite."
     )
-    max_skipped_updates: int = field(
-        default=10,
-        metadata={
-            "help": "Stop after this many updates in a row were skipped for a loss or gradient that is not finite."
-        },
-    )
-    max_masked_ratio: float = field(
-        default=0.5,
-        metadata={
-            "help": "Stop when a larger share of a rollout's or an evaluation's episodes failed and is masked: what is "
-            "left is no fair sample. 1 goes on whatever fails."
-        },
+    max_masked_ratio: Share = setting(
+        0.5,
+        "Stop when a larger share of a rollout's or an evaluation's episodes failed and is masked: what is left is no "
+        "fair sample. 1 goes on whatever fails.",
     )
 
     # Evaluation and logs
-    eval_episodes: int | None = field(
-        default=None,
-        metadata={"help": "Held-out tasks in an evaluation. None: all of the panel, or 100 without a panel."},
+    eval_episodes: Count | None = setting(
+        None, "Held-out tasks in an evaluation. None: all of the panel, or 100 without a panel."
     )
-    eval_num_generations: int = field(
-        default=1, metadata={"help": "Episodes of each held-out task; above 1, pass@k is reported for k up to it."}
+    eval_num_generations: Count = setting(
+        1, "Episodes of each held-out task; above 1, pass@k is reported for k up to it."
     )
-    eval_temperature: float | None = field(
-        default=None, metadata={"help": "Temperature of the evaluation. None takes the one of training."}
+    eval_temperature: NonNegative | None = setting(
+        None, "Temperature of the evaluation. None takes the one of training."
     )
-    eval_greedy: bool = field(
-        default=False, metadata={"help": "Evaluate greedily as well, as metrics `eval_greedy_...`."}
-    )
-    log_completions: bool = field(
-        default=False, metadata={"help": "Print a sample of episodes with every log, and keep tables in output_dir."}
-    )
-    num_completions_to_print: int = field(default=4, metadata={"help": "Episodes in that sample."})
+    eval_greedy: bool = setting(False, "Evaluate greedily as well, as metrics `eval_greedy_...`.")
+    log_completions: bool = setting(False, "Print a sample of episodes with every log, and keep tables in output_dir.")
+    num_completions_to_print: int = setting(4, "Episodes in that sample.")
 
     # Other defaults than those of TrainingArguments
-    learning_rate: float = field(default=1e-6, metadata={"help": "Learning rate of the policy."})
-    eval_on_start: bool = field(
-        default=True, metadata={"help": "Evaluate before the first update, if there is an evaluation environment."}
-    )
-    activation_checkpointing: bool | None = field(
-        default=None, metadata={"help": "Trade compute for memory. None: on, except on a CPU."}
-    )
-    gradient_checkpointing: bool | None = field(
-        default=None, metadata={"help": "Older name of activation_checkpointing."}
-    )
-    remove_unused_columns: bool = field(default=False, metadata={"help": "Has no use here."})
+    learning_rate: NonNegative = setting(1e-6, "Learning rate of the policy.")
+    eval_on_start: bool = setting(True, "Evaluate before the first update, if there is an evaluation environment.")
+    activation_checkpointing: bool | None = setting(None, "Trade compute for memory. None: on, except on a CPU.")
+    gradient_checkpointing: bool | None = setting(None, "Older name of activation_checkpointing.")
+    remove_unused_columns: bool = setting(False, "Has no use here.")
 
     reward_scaling: InitVar[bool | None] = None  # no field: settings from before may hold it, and mean nothing by it
 
@@ -652,6 +503,16 @@ class StepPOConfig(BaseConfig):
     def anchors(self) -> Literal["state", "observation"] | None:
         """What episodes record as a step's state: `step_anchor`, or None for an estimator that does not ask for it."""
         return self.step_anchor if credit.get(self.advantage_estimator).needs_anchors else None
+
+    @property
+    def upper_epsilon(self) -> float:
+        """The ratio is clipped above 1 plus this."""
+        return self.epsilon if self.epsilon_high is None else self.epsilon_high
+
+    @property
+    def evaluation_temperature(self) -> float:
+        """Temperature of the evaluation; 0 is greedy."""
+        return self.temperature if self.eval_temperature is None else self.eval_temperature
 
     @property
     def critic_lr(self) -> float:

@@ -1,14 +1,16 @@
 """Decodes a JSON list or object element by element, so that a file of a gigabyte is never held whole."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeVar
 
 from agent_r1_envs.errors import DataError
 
 _CHUNK: Final = 1 << 20
 _SPACE: Final = " \t\r\n"
+
+T = TypeVar("T")
 
 
 class _Reader:
@@ -58,9 +60,20 @@ class _Reader:
         self._text, self._place = self._text[self._place :] + chunk, 0
         return bool(chunk)
 
-    def _finish(self, where: str) -> None:
+    def _rows(self, opening: str, closing: str, read: Callable[[int], T]) -> Iterator[T]:
+        """Yield what `read` makes of each row between the brackets, which must be all that the file holds."""
+        self._expect(opening, "at the beginning")
+        number = 0
+        if self._sign() == closing:
+            self._place += 1
+        else:
+            while True:
+                yield read(number)
+                if self._expect("," + closing, f"after row {number}") == closing:
+                    break
+                number += 1
         if self._sign():
-            raise DataError(f"{self._path}, {where}: expected the end of the file, found {self._sign()!r}")
+            raise DataError(f"{self._path}, after row {number}: expected the end of the file, found {self._sign()!r}")
 
 
 class ListReader(_Reader):
@@ -78,17 +91,7 @@ class ListReader(_Reader):
         Raises:
             DataError: The file is no JSON list; the message names the row.
         """
-        self._expect("[", "at the beginning")
-        number = 0
-        if self._sign() == "]":
-            self._place += 1
-        else:
-            while True:
-                yield self._element(f"row {number}", ",]")
-                if self._expect(",]", f"after row {number}") == "]":
-                    break
-                number += 1
-        self._finish(f"after row {number}")
+        return self._rows("[", "]", lambda number: self._element(f"row {number}", ",]"))
 
 
 class ObjectReader(_Reader):
@@ -100,18 +103,11 @@ class ObjectReader(_Reader):
         Raises:
             DataError: The file is no JSON object; the message names the pair.
         """
-        self._expect("{", "at the beginning")
-        number = 0
-        if self._sign() == "}":
-            self._place += 1
-        else:
-            while True:
-                if self._sign() != '"':
-                    self._expect('"', f"row {number}")
-                name = self._element(f"row {number}", ":", "a name")
-                self._expect(":", f"row {number}, after {name[:60]!r}")
-                yield name, self._element(f"row {number}, {name[:60]!r}", ",}", "JSON")
-                if self._expect(",}", f"after row {number}") == "}":
-                    break
-                number += 1
-        self._finish(f"after row {number}")
+        return self._rows("{", "}", self._pair)
+
+    def _pair(self, number: int) -> tuple[str, Any]:
+        if self._sign() != '"':
+            self._expect('"', f"row {number}")
+        name = self._element(f"row {number}", ":", "a name")
+        self._expect(":", f"row {number}, after {name[:60]!r}")
+        return name, self._element(f"row {number}, {name[:60]!r}", ",}", "JSON")

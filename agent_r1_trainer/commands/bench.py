@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -17,13 +16,11 @@ from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
-from agent_r1_trainer.commands.options import json_object
+from agent_r1_trainer.commands.options import INTERRUPTED, USER_ERRORS, json_object
 from agent_r1_trainer.environments.factory import RECIPES
 from agent_r1_trainer.files import LockError
 
 __all__ = ["bench_command"]
-
-INTERRUPTED = 130
 
 
 def bench_command(
@@ -63,17 +60,7 @@ def bench_command(
         )
         run = BenchRun(settings, out)
         return _play(run, say)
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        OSError,
-        gymnasium.error.Error,
-        ManifestError,
-        LogError,
-        LockError,
-        BenchError,
-    ) as error:
+    except (*USER_ERRORS, ManifestError, LogError, LockError, BenchError) as error:
         say.print(f"agent-r1 bench: {error}", style="red", markup=False)
         return 2
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 from rich.console import Console
 
 from agent_r1_trainer.bench.settings import env_arguments
-from agent_r1_trainer.commands.options import json_object
+from agent_r1_trainer.commands.options import INTERRUPTED, USER_ERRORS, json_object
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.demos.run import DemoRun, DemoSettings, describe, run_with_bar
 
 __all__ = ["demos_command"]
-
-INTERRUPTED = 130
 
 
 def demos_command(
@@ -43,7 +40,7 @@ def demos_command(
         chosen: Any = recipe
         settings = DemoSettings(env, kwargs, episodes, chosen, max_turns, seed, only_successful)
         counts = run_with_bar(DemoRun(settings, out, resume=resume), say)
-    except (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error, DemoError) as error:
+    except (*USER_ERRORS, DemoError) as error:
         say.print(f"agent-r1 demos: {error}", style="red", markup=False)
         return 2
     except KeyboardInterrupt:

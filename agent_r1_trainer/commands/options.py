@@ -1,11 +1,19 @@
-"""JSON on the command line."""
+"""What the commands share: JSON in an option, the errors that are a user's to read, an exit status."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-__all__ = ["json_object"]
+import gymnasium
+
+__all__ = ["INTERRUPTED", "USER_ERRORS", "json_object"]
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended."""
+
+USER_ERRORS = (ValueError, TypeError, ImportError, OSError, gymnasium.error.Error)
+"""What is said in one line rather than with a trace: settings, files and environments that cannot work."""
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

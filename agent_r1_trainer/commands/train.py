@@ -7,9 +7,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-import gymnasium
 from rich.console import Console
 
+from agent_r1_trainer.commands.options import INTERRUPTED, USER_ERRORS
 from agent_r1_trainer.demos.file import DemoError
 from agent_r1_trainer.extras import explain_missing
 from agent_r1_trainer.files import LockError
@@ -19,7 +19,6 @@ __all__ = ["train_command"]
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = 130
 _PRESETS = ("demo", "household")
 
 
@@ -48,16 +47,7 @@ def train_command(
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         return _train(config, preset, seed, out, algorithm, overrides)
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        OSError,
-        gymnasium.error.Error,
-        DemoError,
-        TooManyFailuresError,
-        LockError,
-    ) as error:
+    except (*USER_ERRORS, DemoError, TooManyFailuresError, LockError) as error:
         if isinstance(error, ModuleNotFoundError):
             error = explain_missing(error, "training")
         say.print(f"agent-r1 train: {error}", style="red", markup=False)

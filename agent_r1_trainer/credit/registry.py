@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from agent_r1_trainer.credit.batch import Credit, CreditBatch
+from agent_r1_trainer.fields import fits
 
 __all__ = [
     "ESTIMATORS",
@@ -223,16 +224,8 @@ def check_options(name: str, known: Mapping[str, Any], given: Mapping[str, Any])
     for option, value in given.items():
         if option not in known:
             raise ValueError(f"the advantage estimator {name!r} has no option {option!r}; {ending}")
-        if not _fits(value, known[option]):
-            kind = type(known[option]).__name__
-            raise ValueError(f"{option} of the advantage estimator {name!r} must be a {kind}, got {value!r}; {ending}")
-
-
-def _fits(value: Any, default: Any) -> bool:
-    if default is None:
-        return True
-    if isinstance(default, float):
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if isinstance(default, int) and not isinstance(default, bool):
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, type(default))
+        kind, infinite = type(known[option]), isinstance(value, float) and math.isinf(value)
+        if known[option] is not None and (infinite or not fits(value, kind)):
+            raise ValueError(
+                f"{option} of the advantage estimator {name!r} must be a {kind.__name__}, got {value!r}; {ending}"
+            )

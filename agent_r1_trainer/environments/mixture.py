@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_r1_trainer.environments.factory import EnvArgument, Recipe
+from agent_r1_trainer.fields import Count, NonNegative, Positive, check_fields
 
 __all__ = ["EnvironmentsArgument", "MixtureEntry", "mixture_entries"]
 
@@ -33,26 +33,20 @@ class MixtureEntry:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     eval_kwargs: Mapping[str, Any] | None = None
     recipe: Recipe | None = None
-    max_turns: int | None = None
-    weight: float = 1.0
-    reward_scale: float = 1.0
-    loss_weight: float = 1.0
-    loss_divisor: float | None = None
+    max_turns: Count | None = None
+    weight: NonNegative = 1.0
+    reward_scale: Positive = 1.0
+    loss_weight: NonNegative = 1.0
+    loss_divisor: Positive | None = None
 
     def __post_init__(self) -> None:
-        """Check the ranges.
+        """Check kinds and ranges.
 
         Raises:
-            ValueError: A weight that is negative or infinite, or a reward scale or divisor that is not positive or
-                infinite.
+            ValueError: A weight that is negative or infinite, a reward scale, divisor or number of turns that is not
+                positive or infinite, or a field of another kind.
         """
-        for name in ("weight", "loss_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
-        if not 0 < self.reward_scale < math.inf:
-            raise ValueError(f"reward_scale must be a positive number, got {self.reward_scale}")
-        if self.loss_divisor is not None and not 0 < self.loss_divisor < math.inf:
-            raise ValueError(f"loss_divisor must be a positive number or None, got {self.loss_divisor}")
+        check_fields(self)
 
 
 EnvironmentsArgument = EnvArgument | Mapping[str, MixtureEntry | EnvArgument]

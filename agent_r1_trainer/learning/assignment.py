@@ -83,10 +83,10 @@ class CreditAssigner:
         units: dict[str, tuple[Units, Units]] = {}
         values = predictions
         if self._scales is not None:
-            units = self._follow(self._scales, facts, batch, finals)
+            ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
+            units = self._follow(self._scales, facts, batch, finals, ends)
             before = _Each([units[fact.env][0] for fact in facts])
             after = _Each([units[fact.env][1] for fact in facts])
-            ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
             batch = self._with_values(
                 batch, before.mean[owners] + before.scale[owners] * predictions,
                 ends * (before.mean + before.scale * finals),
@@ -119,20 +119,19 @@ class CreditAssigner:
         return advantages, returns
 
     def _follow(
-        self, scales: ValueScales, facts: Sequence[BatchFacts], batch: credit.CreditBatch, finals: Floats
+        self, scales: ValueScales, facts: Sequence[BatchFacts], batch: credit.CreditBatch, finals: Floats, ends: Floats
     ) -> dict[str, tuple[Units, Units]]:
         """Take the batch's targets into the moments; for each environment the units until now and from now on.
 
-        The targets are those of lambda 1, which no value enters but the one after a limit that is foreign to the task.
+        A trajectory that is bootstrapped has 1 in `ends` [K]. The targets are those of lambda 1, which no value enters
+        but the one after a limit that is foreign to the task.
         """
         known = _Each([scales.units(fact.env) or Units(0.0, 0.0) for fact in facts])
-        ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
         tails = ends * np.nan_to_num(known.mean + known.scale * finals)
-        zeros = np.zeros(batch.owners(self.estimator.level).size)
-        blank = self._with_values(batch, zeros, tails)
+        owners = batch.owners(self.estimator.level)
+        blank = self._with_values(batch, np.zeros(owners.size), tails)
         targets = self.estimator(blank, gamma=self._gamma, lam=1.0, **self._options).returns
         assert targets is not None  # the registry sees to it
-        owners = batch.owners(self.estimator.level)
         units = {}
         for name in _names(facts):
             mine = np.array([fact.env == name for fact in facts])

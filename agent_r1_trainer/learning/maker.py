@@ -189,7 +189,6 @@ class ExperienceMaker:
 
     def _score(self, experience: Experience, batches: Sequence[MicroBatch]) -> None:
         """Fill in old log-probabilities, values and reference log-probabilities."""
-        with_head = self._estimator.needs_values and self._critic is None
         needs_policy = self._scores_policy or self._to_compare(experience)
         if not needs_policy:
             experience.old_logps = None
@@ -197,7 +196,7 @@ class ExperienceMaker:
         for batch in batches:
             batch = batch.to(self._accelerator.device)
             if needs_policy:
-                scores = score(self._policy, batch, values=with_head, level=experience.level)
+                scores = score(self._policy, batch, values=self._with_head, level=experience.level)
                 if experience.old_logps is not None:
                     batch.write_tokens(experience.old_logps, scores.logprobs)
                 if scores.values is not None:
@@ -253,14 +252,18 @@ class ExperienceMaker:
         }
 
     @property
+    def _with_head(self) -> bool:
+        """Whether values are read from the policy's own head."""
+        return self._estimator.needs_values and self._critic is None
+
+    @property
     def _scores_policy(self) -> bool:
         """Whether every rollout is scored with the policy.
 
         One update per rollout needs no old log-probabilities: they are the current ones, detached.
         """
-        with_head = self._estimator.needs_values and self._critic is None
         in_reward = self._reference is not None and self._config.kl_in == "reward"
-        return with_head or in_reward or self._config.updates_per_rollout > 1
+        return self._with_head or in_reward or self._config.updates_per_rollout > 1
 
     def _to_compare(self, experience: Experience) -> bool:
         """Whether this is the first rollout of the process with log-probabilities of the sampler, on any rank."""

@@ -14,8 +14,9 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_r1_trainer.fields import check_types, fits, parts
 from agent_r1_trainer.train.recipes import merge_settings
-from agent_r1_trainer.train.settings import TrainSettings, check_types, fits, known_settings, parts, refuse_unknown
+from agent_r1_trainer.train.settings import TrainSettings, known_settings, refuse_unknown
 
 __all__ = ["read_overrides"]
 

@@ -3,98 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union
+from typing import Any
 
 from agent_r1_envs.names import did_you_mean
 from agent_r1_trainer.algorithms import find_algorithm
 from agent_r1_trainer.environments.mixture import MixtureEntry
+from agent_r1_trainer.fields import Count, NonNegative, check_fields, check_types
 from agent_r1_trainer.sft.settings import WarmStartSettings, parse_warm_start
 from agent_r1_trainer.train.recipes import load_recipe
 
 __all__ = [
     "ExamSettings",
     "TrainSettings",
-    "check_types",
-    "fits",
     "known_settings",
-    "parts",
     "read_envs",
     "read_settings",
     "refuse_unknown",
 ]
-
-_NAMES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a string",
-    dict: "settings of its own",
-    list: "a list",
-    NoneType: "null",
-}
-
-
-def check_types(values: Mapping[str, Any], cls: type, source: str) -> None:
-    """Refuse values that a dataclass would choke on later, without the name of the key.
-
-    Only fields declared as plain data are looked at: numbers, strings, booleans, mappings, lists, null and literals,
-    and unions of them. A whole number is a number; a boolean is neither.
-
-    Args:
-        values: By the name of the field.
-        cls: The dataclass.
-        source: Named in errors.
-
-    Raises:
-        ValueError: Key, value and what was expected.
-    """
-    hints = typing.get_type_hints(cls)
-    for name, value in values.items():
-        if name in hints and not fits(value, hints[name]):
-            wanted = " or ".join(dict.fromkeys(_words(part) for part in parts(hints[name])))
-            raise ValueError(f"{source}: {name} must be {wanted}, got {value!r}")
-
-
-def parts(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, nested ones too; an annotation that is none by itself."""
-    if typing.get_origin(hint) in (Union, UnionType):
-        return tuple(part for argument in typing.get_args(hint) for part in parts(argument))
-    return (hint,)
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Return whether plain data are of an annotation's kind; one that is no plain kind takes all."""
-    for part in parts(hint):
-        if typing.get_origin(part) is Literal:
-            if value in typing.get_args(part):
-                return True
-            continue
-        plain = _plain(part)
-        if plain not in _NAMES:
-            return True  # an enumeration, a class: whoever reads it knows better
-        if isinstance(value, bool):
-            if plain is bool:
-                return True
-        elif isinstance(value, plain) or (plain is float and isinstance(value, int)):
-            return True
-    return False
-
-
-def _words(part: Any) -> str:
-    if typing.get_origin(part) is Literal:
-        return " or ".join(repr(choice) for choice in typing.get_args(part))
-    return _NAMES[_plain(part)]
-
-
-def _plain(part: Any) -> Any:
-    plain = typing.get_origin(part) or part
-    return dict if plain is Mapping else plain
 
 
 def read_envs(values: Any, source: str) -> dict[str, MixtureEntry]:
@@ -142,20 +70,17 @@ class ExamSettings:
 
     env: str = ""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    episodes: int = 300
-    low_temperature: float = 0.3
+    episodes: Count = 300
+    low_temperature: NonNegative = 0.3
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the ranges.
+        """Check kinds and ranges.
 
         Raises:
-            ValueError: No episodes, or a negative temperature.
+            ValueError: No episodes, a negative temperature, or a field of another kind.
         """
-        if self.episodes < 1:
-            raise ValueError(f"episodes must be at least 1, got {self.episodes}; `exam: null` measures nothing")
-        if not 0 <= self.low_temperature < math.inf:
-            raise ValueError(f"low_temperature must be a number of at least 0, got {self.low_temperature}")
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +107,7 @@ class TrainSettings:
     peft: dict[str, Any] | None = None
     warm_start: WarmStartSettings | None = None
     exam: ExamSettings | None = None
-    threads: int | None = None
+    threads: Count | None = None
     algorithm: str | None = None
     training: dict[str, Any] = field(default_factory=dict)
 
@@ -249,8 +174,6 @@ def parse_settings(values: Mapping[str, Any], source: str) -> TrainSettings:
     for cls in (TrainSettings, StepPOConfig):
         check_types(values, cls, source)
     mine = {name: value for name, value in values.items() if name in own}
-    if mine.get("threads") is not None and mine["threads"] < 1:
-        raise ValueError(f"{source}: threads must be at least 1 or null, got {mine['threads']}")
     if "envs" in mine:
         if "env" in mine:
             raise ValueError(f"{source}: env and envs exclude each other: one environment, or several by name")

@@ -158,7 +158,7 @@ def config_settings(config: StepPOConfig) -> dict[str, Any]:
     values |= {
         "critic_learning_rate": config.critic_lr,
         "critic_max_grad_norm": config.critic_clip,
-        "epsilon_high": config.epsilon if config.epsilon_high is None else config.epsilon_high,
+        "epsilon_high": config.upper_epsilon,
     }
     for name in ("env_kwargs", "advantage_kwargs", "chat_template_kwargs"):
         values[name] = values[name] or {}

@@ -112,8 +112,8 @@ def trained_environments(env: EnvironmentsArgument | None, flow: AgentFlowBase |
     """Names of the environments that a run trains on; that of a single one is empty.
 
     Args:
-        env: As the trainer got it.
-        flow: As the trainer got it.
+        env: What to train on; see `StepPOTrainer`.
+        flow: A flow of the user's own, which knows its environments itself, or None.
     """
     if flow is not None:
         return list(flow.panels)
@@ -135,10 +135,10 @@ def set_up_flows(
     Args:
         args: The settings.
         models: Tokenizer and context of the policy.
-        env: As the trainer got it.
-        eval_env: As the trainer got it.
-        flow: As the trainer got it.
-        eval_flow: As the trainer got it.
+        env: What to train on; see `StepPOTrainer`.
+        eval_env: What to evaluate on; None may leave it to `env` and the settings.
+        flow: Used as it is where it is given.
+        eval_flow: The same for evaluation.
 
     Raises:
         ValueError: There is no environment to train on, or an evaluation that is asked for has none.

@@ -431,7 +431,7 @@ class StepPOTrainer(CheckpointedTrainer):
         """
         if self._evaluator is None:
             raise ValueError("there is nothing to evaluate on: pass eval_env or set eval_env_kwargs")
-        temperature = self.args.temperature if self.args.eval_temperature is None else self.args.eval_temperature
+        temperature = self.args.evaluation_temperature
         try:
             with self.generator() as generator:
                 results, _ = self._evaluator.run(

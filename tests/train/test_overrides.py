@@ -43,7 +43,7 @@ def test_values_are_read_by_the_annotation_of_their_setting(arguments, settings)
     ("arguments", "message"),
     [
         ("--learning_rte 1", "there is no setting 'learning_rte'; did you mean learning_rate"),
-        ("--learning_rate fast", "the command line: learning_rate must be a number, got 'fast'"),
+        ("--learning_rate fast", "the command line: learning_rate must be a number of at least 0, got 'fast'"),
         ("--max_steps 1.5", "max_steps must be a whole number, got 1.5"),
         ("--kl_in rewards", "kl_in must be 'loss' or 'reward', got 'rewards'"),
         ("--seed 1 --seed 2", "--seed is given twice"),

@@ -72,13 +72,13 @@ def test_the_default_of_save_steps_fits_every_number_of_updates(tmp_path):
         ({"eval_temperature": 0, "eval_num_generations": 4}, "pass@k says nothing"),
         ({"learning_rate": float("inf")}, "learning_rate must be a number of at least 0, got inf"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, got nan"),
-        ({"temperature": float("inf")}, "temperature must be positive"),
-        ({"eval_temperature": float("inf")}, "eval_temperature must be a number of at least 0, got inf"),
+        ({"temperature": float("inf")}, "temperature must be a number above 0, got inf"),
+        ({"eval_temperature": float("inf")}, "eval_temperature must be a number of at least 0 or None, got inf"),
         ({"beta": float("inf")}, "beta must be a number of at least 0, got inf"),
-        ({"num_minibatches": 2.5}, "num_minibatches must be a whole number, got 2.5"),
-        ({"num_minibatches": True}, "num_minibatches must be a whole number, got True"),
+        ({"num_minibatches": 2.5}, "num_minibatches must be a whole number of at least 1, got 2.5"),
+        ({"num_minibatches": True}, "num_minibatches must be a whole number of at least 1, got True"),
         ({"merge_steps": "false"}, "merge_steps must be True or False, got 'false'"),
-        ({"max_turns": "5"}, "max_turns must be a whole number or None, got '5'"),
+        ({"max_turns": "5"}, "max_turns must be a whole number of at least 1 or None, got '5'"),
         ({"advantage_kwargs": {"lambda": 0.9}}, "no option 'lambda'"),
         ({"advantage_estimator": "gigpo", "advantage_kwargs": {"step_weight": "much"}}, "step_weight"),
         ({"advantage_estimator": "grpo"}, "num_generations=1 leaves 'grpo' nothing to compare.*2 or more"),
@@ -104,7 +104,7 @@ def test_a_field_of_named_values_takes_those_of_its_annotation_only(tmp_path):
     hints = {name: hint for name, hint in get_type_hints(StepPOConfig).items() if get_origin(hint) is Literal}
     assert len(hints) > 10
     for name, hint in hints.items():
-        with pytest.raises(ValueError, match=f"^{name} must be one of {', '.join(get_args(hint))}, got 'other'"):
+        with pytest.raises(ValueError, match=f"^{name} must be {' or '.join(map(repr, get_args(hint)))}, got 'other'"):
             config(tmp_path, **{name: "other"})
 
 
