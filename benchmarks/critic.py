@@ -59,7 +59,10 @@ NOISE = {
 }
 RESULTS = Path(__file__).parent / "results" / "critic.json"
 Result = dict[str, dict[str, list[float]]]
-BEGIN, END = "<!-- begin: benchmarks/critic.py -->", "<!-- end: benchmarks/critic.py -->"
+MARKS = {
+    "noise": ("<!-- begin: benchmarks/critic.py -->", "<!-- end: benchmarks/critic.py -->"),
+    "solved": ("<!-- begin: solved -->", "<!-- end: solved -->"),
+}
 
 
 class Panel:
@@ -309,7 +312,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="at most; the bandits take 3")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--write", type=Path, help="the document whose table of noise is replaced")
+    parser.add_argument("--write", type=Path, help="the document whose tables are replaced")
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -322,11 +325,13 @@ def main() -> int:
         f"{time.process_time() - started:.0f} CPU seconds; {'missed: ' + '; '.join(wrong) if wrong else 'all bars met'}"
     )
     if args.write is not None:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        text = args.write.read_text(encoding="utf-8")
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        noise = f"{BEGIN}\n\n{table('noise', results['noise'])}\n\n{END}"
-        args.write.write_text(f"{before}{noise}{after}", encoding="utf-8")
+        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**kept, **results}, indent=1) + "\n", encoding="utf-8")
+        for part in MARKS.keys() & results.keys():
+            begin, end = MARKS[part]
+            text = args.write.read_text(encoding="utf-8")
+            before, after = text.split(begin)[0], text.split(end)[1]
+            args.write.write_text(f"{before}{begin}\n\n{table(part, results[part])}\n\n{end}{after}", encoding="utf-8")
     return int(bool(wrong))
 
 

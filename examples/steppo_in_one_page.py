@@ -1,7 +1,4 @@
-"""StepPO (CAPO, arXiv 2604.18401) whole, in torch and transformers: rollout, merging, credit, loss, update.
-
-docs/steppo.md explains every block, and a test holds them against `StepPOTrainer`: the same numbers to 1e-6.
-"""
+"""StepPO (CAPO, arXiv 2604.18401) whole: rollout, merging, credit, loss, update. docs/steppo.md explains each block."""
 
 import copy
 import sys
@@ -12,11 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-import agent_r1_envs  # noqa: F401  (registers the environment)
 from agent_r1_trainer.tiny_policy import load_tiny_policy
 
-ENV = {"id": "AgentR1/HotpotQA-v0", "split": "train", "top_k": 2, "max_calls": 1}
-MAX_RESPONSE, GAMMA, LAM, NOISE_FLOOR = 8, 1.0, 0.95, 0.3  # discount and lambda are those from step to step
+ENV = {"id": "agent_r1_envs:AgentR1/HotpotQA-v0", "split": "train", "top_k": 2, "max_calls": 1}
+MAX_RESPONSE, GAMMA, LAM = 8, 1.0, 0.95  # discount and lambda are those from step to step
 CLIP, EPOCHS, MINIBATCHES, MAX_GRAD_NORM = 0.2, 2, 2, 1.0
 POLICY_LR, CRITIC_LR, ADAM_EPSILON = 5e-4, 1e-3, 1e-5
 
@@ -94,21 +90,26 @@ class StepPO:
     @torch.no_grad()
     def assign_credit(self, episodes):
         """GAE over steps: delta = r + gamma V' - V and A = delta + gamma lambda A'. The critic's target is A + V."""
-        self.follow([sum(GAMMA**k * s.reward for k, s in enumerate(e[t:])) for e in episodes for t in range(len(e))])
+        steps = [step for episode in episodes for step in episode]
+        returns = [sum(GAMMA**k * s.reward for k, s in enumerate(e[t:])) for e in episodes for t in range(len(e))]
+        self.follow(returns)
         for chain in merge(episodes):
             for step, step.old_logps, prediction in self.forward(chain):
                 step.value = self.mean + self.scale * float(prediction)
+        # Differences between values are believed as far as the batch's returns follow them (least squares).
+        values = np.array([step.value for step in steps])
+        slope = np.mean((values - values.mean()) * returns) / max(values.var(), 1e-30)
+        for step in steps:
+            step.value = np.mean(returns) + np.clip(slope, 0.0, 1.0) * (step.value - values.mean())
         for episode in episodes:
-            value_after, advantage_after = 0.0, 0.0
+            value, advantage = 0.0, 0.0
             for step in reversed(episode):
-                delta = step.reward + GAMMA * value_after - step.value
-                step.advantage = advantage_after = delta + GAMMA * LAM * advantage_after
-                step.target, value_after = (step.advantage + step.value - self.mean) / self.scale, step.value
-        # Whitened over the batch. What is small beside the returns is the critic's error, not to be blown up to size 1.
-        steps = [step for episode in episodes for step in episode]
+                step.advantage = advantage = step.reward + GAMMA * value - step.value + GAMMA * LAM * advantage
+                step.target, value = (advantage + step.value - self.mean) / self.scale, step.value
+        # Whitened over the batch, unless that would blow them up beyond deviations of the returns.
         small = np.array([step.advantage for step in steps]) / self.scale
         for step, centred in zip(steps, small - small.mean(), strict=True):
-            step.advantage = float(centred / max(small.std(), NOISE_FLOOR))
+            step.advantage = float(centred / max(small.std(), 1.0))
 
     def update(self, batch):
         """One optimizer step. Every step of the mini-batch counts the same, however long its response is."""
@@ -117,9 +118,8 @@ class StepPO:
             ratio = (logps - step.old_logps).mean().exp()  # one for the response, since it is one action
             surrogate = torch.minimum(ratio * step.advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * step.advantage)
             losses.append(0.5 * (prediction - step.target) ** 2 - surrogate)
-        loss = torch.stack(losses).mean()
         self.optimizer.zero_grad()
-        loss.backward()
+        (loss := torch.stack(losses).mean()).backward()
         for learner in self.optimizer.param_groups:  # the policy and the critic
             nn.utils.clip_grad_norm_(learner["params"], MAX_GRAD_NORM)
         self.optimizer.step()

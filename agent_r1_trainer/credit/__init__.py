@@ -7,6 +7,7 @@ example is at `EstimatorRegistry.register`.
 
 from agent_r1_trainer.credit.batch import Credit, CreditBatch, anchor_numbers
 from agent_r1_trainer.credit.bootstrap import Bootstrap, bootstraps, final_values, value_queries
+from agent_r1_trainer.credit.calibration import Calibration, calibrate
 from agent_r1_trainer.credit.gigpo import gigpo
 from agent_r1_trainer.credit.groups import GroupStatistics, group_statistics
 from agent_r1_trainer.credit.grpo import grpo
@@ -22,6 +23,7 @@ from agent_r1_trainer.credit.whitening import whiten
 __all__ = [
     "ESTIMATORS",
     "Bootstrap",
+    "Calibration",
     "Credit",
     "CreditBatch",
     "Estimator",
@@ -31,6 +33,7 @@ __all__ = [
     "Moments",
     "anchor_numbers",
     "bootstraps",
+    "calibrate",
     "discounted_sums",
     "final_values",
     "gae",

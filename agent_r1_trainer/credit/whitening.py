@@ -4,10 +4,7 @@ import numpy as np
 
 from agent_r1_trainer.credit.batch import Floats
 
-__all__ = ["NOISE_FLOOR", "whiten"]
-
-NOISE_FLOOR = 0.3
-"""Advantages whose deviation is a smaller part of that of the returns are not blown up to deviation 1."""
+__all__ = ["whiten"]
 
 
 def whiten(x: Floats, scales: Floats | None = None) -> Floats:
@@ -16,9 +13,9 @@ def whiten(x: Floats, scales: Floats | None = None) -> Floats:
     Computed in float64 in two passes with ``ddof=0``: a one-pass variance in float32 loses all digits when the mean is
     large, and a sample standard deviation of one element is NaN.
 
-    What a critic could not explain of returns that hardly differ is its own error. Whitened like any other advantages
-    it would move the policy as far as a real difference does, so where it is known how much returns differ, the
-    deviation that is divided by is at least `NOISE_FLOOR` of that.
+    A batch in which hardly anything differs would be blown up: a lone failure among a hundred successes to -10, the
+    error of a critic to as much as a real difference. So where it is known how much returns differ, the deviation that
+    is divided by is at least that: no advantage is larger than in deviations of the returns.
 
     Args:
         x: [N] values, N may be 0.
@@ -32,7 +29,7 @@ def whiten(x: Floats, scales: Floats | None = None) -> Floats:
     >>> whiten(np.asarray([1.0, 3.0])).tolist()
     [-1.0, 1.0]
     >>> whiten(np.asarray([1.0, 3.0]), scales=np.asarray([10.0, 10.0])).round(3).tolist()
-    [-0.333, 0.333]
+    [-0.1, 0.1]
     """
     x = np.asarray(x, dtype=np.float64)
     if x.size == 0:
@@ -44,4 +41,4 @@ def whiten(x: Floats, scales: Floats | None = None) -> Floats:
     std = np.sqrt(np.mean(centred * centred))
     if std < 1e-6 * max(1.0, abs(mean)):
         return np.zeros_like(x)
-    return centred / (std if scales is None else max(std, NOISE_FLOOR))
+    return centred / (std if scales is None else max(std, 1.0))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_r1_trainer import credit
 from agent_r1_trainer.credit.batch import Floats, Integers
@@ -44,7 +45,8 @@ class CreditAssigner:
     """Builds the `CreditBatch` and runs the estimator: once, or once for each environment.
 
     Credit is assigned in units of the reward. A critic predicts in units of its own, which follow the targets: they are
-    brought up to date with the batch before its values are used.
+    brought up to date with the batch before its values are used. How far these are believed, the batch decides too
+    (see `credit.calibrate`).
 
     Every rank calls it with the same arguments and gets the same numbers.
 
@@ -81,26 +83,28 @@ class CreditAssigner:
         owners = batch.owners(self.estimator.level)
         metrics: dict[str, float] = {}
         units: dict[str, tuple[Units, Units]] = {}
-        values = predictions
+        values = raw = predictions
         if self._scales is not None:
             ends = np.array([fact.bootstrapped for fact in facts], dtype=np.float64)
-            units = self._follow(self._scales, facts, batch, finals, ends)
+            targets = self._targets(self._scales, facts, batch, ends, finals)
+            units = {name: self._scales.update(name, targets[part[owners]].tolist()) for name, part in _parts(facts)}
             before = _Each([units[fact.env][0] for fact in facts])
             after = _Each([units[fact.env][1] for fact in facts])
-            batch = self._with_values(
-                batch, before.mean[owners] + before.scale[owners] * predictions,
-                ends * (before.mean + before.scale * finals),
-            )  # fmt: skip
-            batch = replace(batch, scales=after.scale)
+            raw = before.mean[owners] + before.scale[owners] * predictions
+            believed, tails = raw.copy(), before.mean + before.scale * finals
+            for name, part in _parts(facts):
+                steps = part[owners]
+                fit = credit.calibrate(raw[steps], targets[steps])
+                believed[steps], tails[part] = fit.apply(raw[steps]), fit.apply(tails[part])
+                prefix = f"{name}/" if name else ""
+                metrics |= {f"{prefix}value/slope": fit.slope, f"{prefix}value/scale": units[name][1].scale}
+            batch = replace(self._with_values(batch, believed, ends * tails), scales=after.scale)
         advantages, returns = self._estimate(facts, batch, owners)
         if self._scales is not None:
-            raw = batch.values if batch.token_values is None else batch.token_values
             metrics["value/mean"], metrics["value/return_mean"] = _mean(raw), _mean(returns)
             values = (raw - after.mean[owners]) / after.scale[owners]
             returns = (returns - after.mean[owners]) / after.scale[owners]
             metrics["value/explained_variance"] = explained_variance(values, returns)
-            for name, (_, now) in units.items():
-                metrics[f"{name}/value/scale" if name else "value/scale"] = now.scale
         if penalties.any():
             metrics["kl_penalty"] = _mean(penalties)
         return AssignedCredit(advantages, values, returns, units, metrics)
@@ -110,7 +114,7 @@ class CreditAssigner:
     ) -> tuple[Floats, Floats]:
         """Advantages [V] and targets [V], in units of the reward."""
         advantages, returns = np.zeros(owners.size), np.zeros(owners.size)
-        parts = [np.array([fact.env == name for fact in facts]) for name in _names(facts)] if self._apart else []
+        parts = [part for _, part in _parts(facts)] if self._apart else []
         for part in parts or [np.ones(len(facts), dtype=np.bool_)][: bool(facts)]:
             result = self.estimator(batch.select(part), gamma=self._gamma, lam=self._lam, **self._options)
             advantages[part[owners]] = result.advantages
@@ -118,25 +122,19 @@ class CreditAssigner:
                 returns[part[owners]] = result.returns
         return advantages, returns
 
-    def _follow(
-        self, scales: ValueScales, facts: Sequence[BatchFacts], batch: credit.CreditBatch, finals: Floats, ends: Floats
-    ) -> dict[str, tuple[Units, Units]]:
-        """Take the batch's targets into the moments; for each environment the units until now and from now on.
+    def _targets(
+        self, scales: ValueScales, facts: Sequence[BatchFacts], batch: credit.CreditBatch, ends: Floats, finals: Floats
+    ) -> Floats:
+        """What the critic is to predict [V], with lambda 1: no value enters but that after a limit foreign to the task.
 
-        A trajectory that is bootstrapped has 1 in `ends` [K]. The targets are those of lambda 1, which no value enters
-        but the one after a limit that is foreign to the task.
+        A trajectory that ends at one has 1 in `ends` [K]. A row that has learned nothing yet says 0 there.
         """
         known = _Each([scales.units(fact.env) or Units(0.0, 0.0) for fact in facts])
         tails = ends * np.nan_to_num(known.mean + known.scale * finals)
-        owners = batch.owners(self.estimator.level)
-        blank = self._with_values(batch, np.zeros(owners.size), tails)
+        blank = self._with_values(batch, np.zeros(batch.owners(self.estimator.level).size), tails)
         targets = self.estimator(blank, gamma=self._gamma, lam=1.0, **self._options).returns
         assert targets is not None  # the registry sees to it
-        units = {}
-        for name in _names(facts):
-            mine = np.array([fact.env == name for fact in facts])
-            units[name] = scales.update(name, targets[mine[owners]].tolist())
-        return units
+        return targets
 
     def _batch(self, facts: Sequence[BatchFacts], penalties: Floats) -> credit.CreditBatch:
         """The batch with the rewards that are to be earned, and a critic that says 0."""
@@ -174,8 +172,10 @@ class _Each:
         self.scale = np.array([each.scale for each in units], dtype=np.float64)
 
 
-def _names(facts: Sequence[BatchFacts]) -> list[str]:
-    return list(dict.fromkeys(fact.env for fact in facts))
+def _parts(facts: Sequence[BatchFacts]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """The names of the environments, and which trajectories [K] are theirs."""
+    names = dict.fromkeys(fact.env for fact in facts)
+    return [(name, np.array([fact.env == name for fact in facts], dtype=np.bool_)) for name in names]
 
 
 def _first_values(token_values: Floats, lengths: np.ndarray) -> Floats:

@@ -107,14 +107,24 @@ def plain(
         # A head predicts (V - m)/s with the moments of the discounted returns of its environment.
         moments = {env: moments_of([g for t, r in zip(trajectories, rewards, strict=True) if t.env == env
                                     for g in gae(r, [0.0] * len(r), lam=1.0)]) for env in names}  # fmt: skip
+        fits = {}  # values are believed as far as the discounted returns of the batch follow them
+        for env in names:
+            mine = [(r, v) for t, r, v in zip(trajectories, rewards, values, strict=True) if t.env == env]
+            xs = [moments[env][0] + moments[env][1] * n for _, v in mine for n in v.tolist()]
+            ys = [g for r, _ in mine for g in gae(r, [0.0] * len(r), lam=1.0)]
+            (mean_x, std_x), (mean_y, _) = moments_of(xs), moments_of(ys)
+            together = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / len(xs)
+            slope = min(max(together / std_x**2, 0.0), 1.0) if std_x else 1.0
+            fits[env] = mean_y - slope * mean_x, slope
         small, returns = [], []
         for trajectory, reward, value in zip(trajectories, rewards, values, strict=True):
             m, s = moments[trajectory.env]
-            believed = [m + s * n for n in value.tolist()]
+            offset, slope = fits[trajectory.env]
+            believed = [offset + slope * (m + s * n) for n in value.tolist()]
             each = gae(reward, believed)
             small += [a / s for a in each]
             returns += [(a + v - m) / s for a, v in zip(each, believed, strict=True)]
-        advantages, returns = whitened(small, floor=0.3), torch.tensor(returns)
+        advantages, returns = whitened(small, floor=1.0), torch.tensor(returns)
         weight = torch.tensor(
             [(factors or {}).get(t.env, 1.0) for t, v in zip(trajectories, values, strict=True) for _ in v]
         )
