@@ -41,7 +41,7 @@ from typing import Any
 
 from agent_r1_envs.names import did_you_mean
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm_settings", "fill_in", "find_algorithm", "make_way"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm_settings", "fill_in", "find_algorithm", "without_other_algorithm"]
 
 _CLIP = {"epsilon": 0.2, "epsilon_high": None}
 _SMALL_CLIP = {"epsilon": 3e-4, "epsilon_high": 4e-4}
@@ -190,7 +190,7 @@ def fill_in(given: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
     return {**given, **{k: dict(v) if isinstance(v, Mapping) else v for k, v in own.items()}}
 
 
-def make_way(name: str, given: Mapping[str, Any], former: str | None = None) -> dict[str, Any]:
+def without_other_algorithm(name: str, given: Mapping[str, Any], former: str | None = None) -> dict[str, Any]:
     """Return `given` without what was meant for another algorithm than the one that is wanted now.
 
     What defines an algorithm goes, and for one without a critic the settings of a critic. The rest stays.

@@ -118,11 +118,6 @@ class Trajectory:
         """Undiscounted return of the episode."""
         return float(sum(self.rewards))
 
-    @property
-    def response_tokens(self) -> int:
-        """Number of tokens that the policy sampled in the episode."""
-        return sum(len(step.response_ids) for step in self.steps)
-
 
 def discounted_returns(rewards: Sequence[float], gamma: float) -> list[float]:
     """Discounted return from each step on: ``G_t = r_t + gamma G_{t+1}``.

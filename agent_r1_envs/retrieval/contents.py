@@ -13,20 +13,6 @@ from typing import Any
 from agent_r1_envs.retrieval.types import Passage
 
 
-def format_contents(title: str, text: str) -> str:
-    r"""Write a title and a text as one string.
-
-    >>> format_contents("Lorin", "Lorin is a town.")
-    '"Lorin"\nLorin is a town.'
-
-    Raises:
-        ValueError: The title holds a line break, so that it could not be told from the text.
-    """
-    if "\n" in title:
-        raise ValueError(f"a title cannot hold a line break: {title!r}")
-    return f'"{title}"\n{text}'
-
-
 def parse_contents(contents: str) -> tuple[str, str]:
     r"""Read a title and a text from one string.
 

@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_r1_trainer.trajectory import Trajectory
-
 __all__ = ["Credit", "CreditBatch", "Floats", "Integers", "anchor_numbers"]
 
 Floats = NDArray[np.float64]
@@ -88,45 +86,6 @@ class CreditBatch:
             raise ValueError(f"anchors must have one entry a step, got {self.anchors.size} for {steps} steps")
         if self.scales is not None and (self.scales.size != count or not np.all(self.scales > 0)):
             raise ValueError(f"scales must have one entry above 0 for each of {count} trajectories, got {self.scales}")
-
-    @classmethod
-    def from_trajectories(
-        cls,
-        trajectories: Sequence[Trajectory],
-        values: Sequence[float] | Floats | None = None,
-        final_values: Sequence[float] | Floats | None = None,
-        token_values: Sequence[float] | Floats | None = None,
-    ) -> "CreditBatch":
-        """Build the batch from unmasked trajectories.
-
-        Anchors are taken over if any step has one.
-
-        Args:
-            trajectories: The trajectories of all ranks, none of them masked.
-            values: [N] values of the steps in order, zeros if None.
-            final_values: [K] values after the last steps, zeros if None.
-            token_values: [M] values at the positions that predict the response tokens.
-
-        Raises:
-            ValueError: A masked trajectory is among them.
-        """
-        masked = [trajectory.task_id for trajectory in trajectories if trajectory.masked]
-        if masked:
-            raise ValueError(f"leave masked trajectories out of the batch: {masked[:3]}")
-        lengths = [len(trajectory) for trajectory in trajectories]
-        steps = [step for trajectory in trajectories for step in trajectory.steps]
-        rewards = np.asarray([step.reward for step in steps], np.float64)
-        anchors = [step.anchor for step in steps]
-        return cls(
-            rewards=rewards,
-            values=np.zeros(rewards.size) if values is None else np.asarray(values, np.float64),
-            trajectory=np.repeat(np.arange(len(trajectories)), lengths),
-            final_values=np.zeros(len(trajectories)) if final_values is None else np.asarray(final_values, np.float64),
-            groups=np.asarray([trajectory.group for trajectory in trajectories], np.int64),
-            response_lengths=np.asarray([len(step.response_ids) for step in steps], np.int64),
-            token_values=None if token_values is None else np.asarray(token_values, np.float64),
-            anchors=anchor_numbers(anchors) if any(anchors) else None,
-        )
 
     def select(self, trajectories: NDArray[np.bool_] | Sequence[bool]) -> "CreditBatch":
         """Return the batch of some of the trajectories, their steps and tokens in the same order.

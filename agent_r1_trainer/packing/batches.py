@@ -147,13 +147,6 @@ class MicroBatch:
         return mask
 
     @property
-    def step_ids(self) -> Tensor:
-        """[B, L] int64, the step of each response token, -1 elsewhere."""
-        ids = torch.full_like(self.input_ids, -1)
-        ids[self.token_row, self.token_col] = self.token_step
-        return ids
-
-    @property
     def labels(self) -> Tensor:
         """[B, L] int64, the ids of response tokens and -100 elsewhere, for a model that shifts labels itself."""
         return self.input_ids.masked_fill(~self.response_mask, -100)

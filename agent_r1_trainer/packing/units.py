@@ -185,11 +185,6 @@ class PackingStats:
     padded: int
     unmerged: int
 
-    @property
-    def computed_per_distinct(self) -> float:
-        """1 if every token is computed once."""
-        return self.computed / self.distinct if self.distinct else 1.0
-
 
 def packing_stats(trajectories: Sequence[Trajectory], groups: Sequence[Sequence[Unit]]) -> PackingStats:
     """Count the tokens of a division into micro-batches.

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from agent_r1_envs.names import nearest
-from agent_r1_trainer.algorithms import algorithm_settings, fill_in, find_algorithm, make_way
+from agent_r1_trainer.algorithms import algorithm_settings, fill_in, find_algorithm, without_other_algorithm
 
 __all__ = ["find_recipe", "load_recipe", "merge_settings", "recipe_names", "recipe_summary"]
 
@@ -122,7 +122,7 @@ def load_recipe(
             logger.warning("the recipe %s is now %s", name, _newer(name))
     if algorithm is not None:
         former = values.get("algorithm")
-        values = dict(values) if former == algorithm else make_way(algorithm, values, former)
+        values = dict(values) if former == algorithm else without_other_algorithm(algorithm, values, former)
         values["algorithm"] = algorithm
     values = _lay_over(values, over or {})
     if not fill:
@@ -218,7 +218,7 @@ def _lay_over(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
     """Merge; where another algorithm is named, what was set for the former one gives way."""
     former, wanted = base.get("algorithm"), values.get("algorithm")
     if former is not None and wanted is not None and former != wanted:
-        base = make_way(wanted, base, former)
+        base = without_other_algorithm(wanted, base, former)
     return merge_settings(base, values)
 
 

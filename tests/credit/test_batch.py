@@ -5,7 +5,7 @@ import pytest
 
 from agent_r1_trainer.credit import CreditBatch, anchor_numbers, group_statistics
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
-from tests.helpers.credit import random_episodes, to_batch
+from tests.helpers.credit import batch_of, random_episodes, to_batch
 
 FIELDS = (
     "rewards", "values", "trajectory", "final_values", "groups", "response_lengths", "token_values", "anchors"
@@ -18,14 +18,14 @@ def make(lengths, anchors=None):
     return Trajectory("a", steps, StopReason.TERMINATED)
 
 
-def test_from_trajectories():
-    batch = CreditBatch.from_trajectories([make([2, 0], ["x", "y"]), make([3], ["x"])], token_values=np.arange(5))
+def test_tokens_and_anchors_are_numbered():
+    batch = batch_of([make([2, 0], ["x", "y"]), make([3], ["x"])], token_values=np.arange(5))
     assert batch.response_lengths.tolist() == [2, 0, 3] and batch.num_tokens == 5
     assert batch.token_step.tolist() == [0, 0, 2, 2, 2]
     assert batch.anchors is not None and batch.anchors[0] == batch.anchors[2] != batch.anchors[1]
     assert batch.token_values is not None and batch.token_values.dtype == np.float64
-    assert CreditBatch.from_trajectories([make([1])]).anchors is None
-    assert CreditBatch.from_trajectories([make([1])]).token_values is None
+    assert batch_of([make([1])]).anchors is None
+    assert batch_of([make([1])]).token_values is None
 
 
 def test_returns_of_trajectories():
@@ -58,8 +58,8 @@ def test_select_all_and_none():
     batch = to_batch(random_episodes(0, 5))
     assert np.array_equal(batch.select([True] * 5).rewards, batch.rewards)
     assert batch.select([False] * 5).rewards.size == 0
-    assert CreditBatch.from_trajectories([]).select([]).rewards.size == 0
-    bare = CreditBatch.from_trajectories([make([1]), make([2])]).select([False, True])
+    assert batch_of([]).select([]).rewards.size == 0
+    bare = batch_of([make([1]), make([2])]).select([False, True])
     assert bare.anchors is None and bare.token_values is None and bare.response_lengths.tolist() == [2]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_r1_trainer.credit import CreditBatch, discounted_sums, get, names, step_advantages
-from tests.helpers.credit import Episode, random_episodes, to_batch
+from tests.helpers.credit import Episode, batch_of, random_episodes, to_batch
 
 Loop = Callable[..., list[float]]
 
@@ -167,7 +167,7 @@ def test_what_does_not_vary_gives_zeros(name, options):
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_one_trajectory_and_none(name, options):
     compare(name, options, random_episodes(5, 1), 0.9, 0.8)
-    empty = CreditBatch.from_trajectories([])
+    empty = batch_of([])
     if get(name).needs_anchors:
         empty = to_batch([])
     credit = get(name)(empty, gamma=0.9, lam=0.8, **options)

@@ -8,6 +8,7 @@ import pytest
 
 from agent_r1_trainer.credit import CreditBatch, final_values, get, step_advantages, value_queries, whiten
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from tests.helpers.credit import batch_of
 
 
 def random_trajectories(seed, count=30):
@@ -44,7 +45,7 @@ def test_against_the_definition(gamma, lam, mode):
         last = [rng.gauss(0, 2) for _ in trajectories]
         which, queries = value_queries(trajectories, mode)
         assert [query.steps[0].prompt_ids for query in queries] == [[3, 4]] * len(which)
-        batch = CreditBatch.from_trajectories(
+        batch = batch_of(
             trajectories,
             values=[value for row in values for value in row],
             final_values=final_values(len(trajectories), which, [last[i] for i in which]),
@@ -72,7 +73,7 @@ def loop_whiten(numbers):
 def test_lambda_one_gives_the_discounted_return():
     trajectories, rng = random_trajectories(9)
     values = [rng.gauss(0, 1) for trajectory in trajectories for _ in trajectory.steps]
-    batch = CreditBatch.from_trajectories(trajectories, values=values)
+    batch = batch_of(trajectories, values=values)
     returns = []
     for trajectory in trajectories:
         rewards = [step.reward for step in trajectory.steps]
@@ -83,16 +84,16 @@ def test_lambda_one_gives_the_discounted_return():
 def test_trajectories_do_not_leak_into_each_other():
     trajectories, rng = random_trajectories(3)
     values = [[rng.gauss(0, 1) for _ in trajectory.steps] for trajectory in trajectories]
-    together = step_advantages(CreditBatch.from_trajectories(trajectories, values=sum(values, [])), gamma=0.9, lam=0.9)
+    together = step_advantages(batch_of(trajectories, values=sum(values, [])), gamma=0.9, lam=0.9)
     alone = [
-        step_advantages(CreditBatch.from_trajectories([trajectory], values=row), gamma=0.9, lam=0.9)
+        step_advantages(batch_of([trajectory], values=row), gamma=0.9, lam=0.9)
         for trajectory, row in zip(trajectories, values, strict=True)
     ]
     assert np.array_equal(together, np.concatenate(alone))
 
 
 def test_empty_batch():
-    batch = CreditBatch.from_trajectories([])
+    batch = batch_of([])
     credit = get("step_gae")(batch, gamma=1.0, lam=1.0)
     assert credit.advantages.size == credit.returns.size == 0
 
@@ -135,12 +136,6 @@ def test_bad_shapes(change, message):
     CreditBatch(**good)
     with pytest.raises(ValueError, match=message):
         CreditBatch(**{**good, **change})
-
-
-def test_masked_trajectories_are_refused():
-    failed = Trajectory("bad", [Step([1], [2])], StopReason.FAILED, masked=True)
-    with pytest.raises(ValueError, match="masked.*bad"):
-        CreditBatch.from_trajectories([failed])
 
 
 class TestWhiten:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_r1_trainer.credit import CreditBatch
+import numpy as np
+
+from agent_r1_trainer.credit import CreditBatch, anchor_numbers
+from agent_r1_trainer.trajectory import Trajectory
 
 
 @dataclass
@@ -60,4 +64,25 @@ def to_batch(episodes: list[Episode]) -> CreditBatch:
         response_lengths=[len(turn.token_values) for turn in turns],
         token_values=[value for turn in turns for value in turn.token_values],
         anchors=[turn.anchor for turn in turns],
+    )
+
+
+def batch_of(
+    trajectories: Sequence[Trajectory],
+    values: Sequence[float] | None = None,
+    final_values: Sequence[float] | None = None,
+    token_values: Sequence[float] | None = None,
+) -> CreditBatch:
+    """The batch of unmasked trajectories; a critic says 0 where nothing else is said."""
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    anchors = [step.anchor for step in steps]
+    return CreditBatch(
+        rewards=[step.reward for step in steps],
+        values=np.zeros(len(steps)) if values is None else values,
+        trajectory=np.repeat(np.arange(len(trajectories)), [len(trajectory) for trajectory in trajectories]),
+        final_values=np.zeros(len(trajectories)) if final_values is None else final_values,
+        groups=[trajectory.group for trajectory in trajectories],
+        response_lengths=[len(step.response_ids) for step in steps],
+        token_values=token_values,
+        anchors=anchor_numbers(anchors) if any(anchors) else None,
     )

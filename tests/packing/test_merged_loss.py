@@ -73,7 +73,7 @@ def run(model, trajectories, *, merge=True, token_budget=150, level="sequence", 
     advantages = torch.randn(layout.num_steps, generator=generator)
     returns = torch.randn(layout.num_steps, generator=generator)
     counts = np.array([sum(bool(step.response_ids) for step in t.steps) for t in trajectories])
-    tokens = np.array([t.response_tokens for t in trajectories])
+    tokens = np.array([sum(len(step.response_ids) for step in t.steps) for t in trajectories])
     of = layout.trajectory.numpy()
     weights = torch.as_tensor(step_weights("token_mean", layout.lengths.numpy(), counts[of], tokens[of]))
     value_weights = torch.full((layout.num_steps,), 1.0 / layout.num_steps)
@@ -127,7 +127,7 @@ def test_every_token_is_computed_once():
     trajectories = make_trajectories(seed=2, count=40)
     groups = micro_batches(merge_units(trajectories), token_budget=2000)
     stats = packing_stats(trajectories, groups)
-    assert stats.computed_per_distinct < 1.02
+    assert stats.computed < 1.02 * stats.distinct
     assert stats.unmerged > 2.0 * stats.computed
 
 

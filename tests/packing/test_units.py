@@ -157,7 +157,9 @@ class TestCollate:
         batch = collate([units[0], units[2]], self.trajectories, self.layout, pad_id=0)
         assert batch.input_ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 9, 4, 5, 6, 0, 0]]
         assert batch.attention_mask.tolist() == [[1] * 8, [1] * 6 + [0] * 2]
-        assert batch.step_ids.tolist() == [[-1, -1, 0, -1, 1, 1, -1, 3], [-1, -1, -1, -1, 4, 5, -1, -1]]
+        owners = torch.full_like(batch.input_ids, -1)
+        owners[batch.token_row, batch.token_col] = batch.token_step
+        assert owners.tolist() == [[-1, -1, 0, -1, 1, 1, -1, 3], [-1, -1, -1, -1, 4, 5, -1, -1]]
         assert batch.labels.tolist() == [
             [-100, -100, 3, -100, 5, 6, -100, 8],
             [-100, -100, -100, -100, 5, 6, -100, -100],
@@ -223,7 +225,7 @@ class TestStats:
         # CHAIN: 8 positions. BROKEN: 1 2 3 / 9 4 5 6 hanging under 1 2; its last sequence 1 2 is in the tree already.
         assert (merged.distinct, merged.computed, merged.unmerged) == (15, 19, 39)
         assert merged.padded == 2 * 8 + 3 + 2  # the units of 3 and 2 tokens are too unlike to share a pass
-        assert merged.computed_per_distinct == pytest.approx(19 / 15)
+        assert merged.computed / merged.distinct == pytest.approx(19 / 15)
         single = packing_stats(trajectories, micro_batches(merge_units(trajectories, merge=False), token_budget=8))
         assert single.computed == single.unmerged == 39
 
@@ -235,7 +237,7 @@ class TestStats:
             prompt = [*prompt, *response, *[200 + turn] * 20]
         long = trajectory(*steps)
         stats = packing_stats([long], micro_batches(merge_units([long]), token_budget=1000))
-        assert stats.computed_per_distinct == 1.0
+        assert stats.computed == stats.distinct
         assert stats.unmerged / stats.computed > 10
 
     def test_distinct_is_the_size_of_the_prefix_tree(self):
@@ -246,4 +248,4 @@ class TestStats:
             assert packing_stats([trajectory(*steps)], []).distinct == len(prefixes)
 
     def test_nothing(self):
-        assert packing_stats([], []).computed_per_distinct == 1.0
+        assert packing_stats([], []).computed == 0

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agent_r1_trainer import credit
-from agent_r1_trainer.algorithms import ALGORITHMS, algorithm_settings, make_way
+from agent_r1_trainer.algorithms import ALGORITHMS, algorithm_settings, without_other_algorithm
 from agent_r1_trainer.steppo_config import StepPOConfig
 
 FIELDS = {f.name for f in dataclasses.fields(StepPOConfig) if f.init}
@@ -64,14 +64,14 @@ def test_the_table_cannot_be_changed_through_a_result():
 def test_another_algorithm_drops_what_defined_the_former_and_keeps_the_rest():
     given = {"epsilon": 3e-4, "epsilon_high": 4e-4, "critic": "value_head", "critic_warmup_steps": 4, "gamma": 0.9}
     given |= {"learning_rate": 1e-5, "num_generations": 4}
-    assert make_way("token_ppo", given, "steppo") == {
+    assert without_other_algorithm("token_ppo", given, "steppo") == {
         "critic": "value_head",
         "critic_warmup_steps": 4,
         "gamma": 0.9,
         "learning_rate": 1e-5,
     }
-    assert make_way("grpo", given, "steppo") == {"gamma": 0.9, "learning_rate": 1e-5}
-    assert make_way("grpo", given, "gigpo") == {"learning_rate": 1e-5}  # gamma was one of GiGPO's own
+    assert without_other_algorithm("grpo", given, "steppo") == {"gamma": 0.9, "learning_rate": 1e-5}
+    assert without_other_algorithm("grpo", given, "gigpo") == {"learning_rate": 1e-5}  # gamma was one of GiGPO's own
 
 
 @pytest.mark.parametrize(("name", "hint"), [("grop", "grpo"), ("GRPO", "grpo"), ("dr-grpo", "dr_grpo"), (3, "steppo")])

@@ -16,7 +16,6 @@ from agent_r1_envs.retrieval import (
     Retriever,
     make_retriever,
 )
-from agent_r1_envs.retrieval.contents import format_contents
 from tests.helpers.json_server import JsonServer, Reply, serving
 
 PASSAGES = [Passage("a", "Lorin", "A town on the Vess."), Passage("b", "Vess", "A river."), Passage("c", "", "Bees.")]
@@ -36,7 +35,7 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def document(hit: Hit) -> dict[str, Any]:
-    contents = format_contents(hit.passage.title, hit.passage.text)
+    contents = f'"{hit.passage.title}"\n{hit.passage.text}'
     return {"document": {"id": hit.passage.id, "contents": contents}, "score": hit.score}
 
 

@@ -11,7 +11,7 @@ from agent_r1_wrappers import (
     recipes,
     reply_for,
 )
-from agent_r1_wrappers.order import find_layer
+from agent_r1_wrappers.order import layers
 from gymnasium.utils.env_checker import check_env
 
 from agent_r1_envs.spaces import Messages
@@ -115,7 +115,8 @@ def test_the_steppo_prompt_is_rebuilt_from_the_state():
     assert "Searched so far:\n- q0\n- q1\n- q2\n- q3\n" in prompt
     assert prompt.count("there is no <tool_call>...</tool_call> in the reply") == 3
     assert prompt.endswith("This is the last turn: answer now.")
-    passages = find_layer(env, recipes.RewriteContext)._all_variables({})["passages"]
+    rewrite = next(layer for layer in layers(env) if isinstance(layer, recipes.RewriteContext))
+    passages = rewrite._all_variables({})["passages"]
     assert len(set(passages)) == len(passages)
 
 

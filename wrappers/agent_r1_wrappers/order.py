@@ -6,7 +6,7 @@ The order is checked by the spaces of the env below.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium
 from gymnasium.spaces import Text
@@ -15,8 +15,6 @@ from gymnasium.wrappers import TimeLimit
 from agent_r1_envs.spaces import Messages
 
 ORDER = "env, TimeLimit, action format, rewards, AppendHistory, context operations, recording"
-
-WrapperT = TypeVar("WrapperT", bound=gymnasium.Wrapper)
 
 
 class WrapperOrderError(TypeError):
@@ -72,11 +70,6 @@ def layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
         if not isinstance(env, gymnasium.Wrapper):
             return
         env = env.env
-
-
-def find_layer(env: gymnasium.Env[Any, Any], kind: type[WrapperT]) -> WrapperT | None:
-    """Return the outermost layer of a kind, or None."""
-    return next((layer for layer in layers(env) if isinstance(layer, kind)), None)
 
 
 def turn_limit(env: gymnasium.Env) -> int | None:
