@@ -10,15 +10,32 @@ from typing import TYPE_CHECKING
 from agent_r1_envs.names import import_on_use
 
 if TYPE_CHECKING:
-    from agent_r1_trainer.generation.protocol import Generation, Generator, SamplingParams
+    from agent_r1_trainer.generation.adapters import BatchingGenerator, BlockingGenerator
+    from agent_r1_trainer.generation.protocol import (
+        AsyncGenerator,
+        Generation,
+        GenerationError,
+        Generator,
+        SamplingParams,
+    )
     from agent_r1_trainer.generation.transformers_generator import TransformersGenerator
 
-__all__ = ["Generation", "Generator", "SamplingParams", "TransformersGenerator"]
+__all__ = [
+    "AsyncGenerator",
+    "BatchingGenerator",
+    "BlockingGenerator",
+    "Generation",
+    "GenerationError",
+    "Generator",
+    "SamplingParams",
+    "TransformersGenerator",
+]
 
 __getattr__ = import_on_use(
     __name__,
     {
-        "protocol": ["Generation", "Generator", "SamplingParams"],
+        "adapters": ["BatchingGenerator", "BlockingGenerator"],
+        "protocol": ["AsyncGenerator", "Generation", "GenerationError", "Generator", "SamplingParams"],
         "transformers_generator": ["TransformersGenerator"],
     },
 )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
+
+__all__ = ["AsyncGenerator", "Generation", "GenerationError", "Generator", "SamplingParams"]
+
+
+class GenerationError(RuntimeError):
+    """A reply could not be had; it costs the episode that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +91,28 @@ class Generator(Protocol):
 
         Returns:
             One reply a prompt, in order.
+        """
+        ...
+
+
+@runtime_checkable
+class AsyncGenerator(Protocol):
+    """Anything that answers each prompt by itself, many at a time.
+
+    Whoever asks runs one event loop as long as the back end lives, so connections may stay open between calls. A back
+    end with a coroutine function `aclose` has it awaited in that loop at the end; see `BlockingGenerator`.
+    """
+
+    async def answer(self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable) -> Generation:
+        """Answer one prompt.
+
+        Args:
+            prompt: Token ids, not empty.
+            sampling: How to sample.
+            seed: The reply is a function of prompt and seed, not of what else is asked at the time.
+            episode: The replies of an episode share it, so that a back end can keep them on one server.
+
+        Raises:
+            GenerationError: The reply cannot be had: the episode is masked. Any other exception ends the run.
         """
         ...

@@ -1,0 +1,202 @@
+"""From a back end that answers one prompt at a time to one that answers many at once, and back.
+
+A reply depends on its prompt and its seed alone, but two batches of different make-up round differently in the last
+bits, and a sampled token flips where its uniform number falls into that gap. `BatchingGenerator` can therefore wait
+until everyone who takes part has asked: then it makes the batches that a lockstep loop makes, in the same order, and
+the same ids and log-probabilities come out to the last bit, whatever the environments' delays were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from agent_r1_trainer.generation.protocol import AsyncGenerator, Generation, Generator, SamplingParams
+
+__all__ = ["BatchingGenerator", "BlockingGenerator"]
+
+_LOGGER = logging.getLogger(__name__)
+_CLOSING = 30.0  # seconds for a back end to close its connections
+
+
+class BlockingGenerator:
+    """A `Generator` made of an `AsyncGenerator`.
+
+    It runs an event loop in a thread of its own, from the first question to `close`. So connections last from call to
+    call, and it works where the caller's thread has a running loop already, as in a notebook.
+
+    Args:
+        asynchronous: Answers the prompts. If it has a coroutine function `aclose`, `close` awaits it.
+    """
+
+    def __init__(self, asynchronous: AsyncGenerator) -> None:
+        self.asynchronous = asynchronous
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(
+        self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable
+    ) -> Future[Generation]:
+        """Ask for one reply and go on; see `AsyncGenerator.answer`.
+
+        Returns:
+            What the reply, or the reason why there is none, will be in. Cancelling it gives the reply up.
+        """
+        answer = self.asynchronous.answer(prompt, sampling, seed, episode=episode)
+        return asyncio.run_coroutine_threadsafe(answer, self._running())
+
+    def generate(
+        self,
+        prompts: Sequence[list[int]],
+        sampling: SamplingParams | Sequence[SamplingParams],
+        seeds: Sequence[int],
+    ) -> list[Generation]:
+        """Ask for all replies at once and wait for them; see `Generator.generate`.
+
+        Nothing says here which prompts are of one episode, so each counts as one of its own.
+
+        Raises:
+            GenerationError: One of them cannot be had; the others are given up.
+        """
+        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else sampling
+        asked = [self.submit(*one, episode=one[2]) for one in zip(prompts, each, seeds, strict=True)]
+        try:
+            return [reply.result() for reply in asked]
+        finally:
+            for reply in asked:
+                reply.cancel()
+
+    def close(self) -> None:
+        """Close what the back end holds and end the thread; the next question starts a new one."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        close = getattr(self.asynchronous, "aclose", None)
+        if close is not None:
+            try:
+                asyncio.run_coroutine_threadsafe(close(), loop).result(_CLOSING)
+            except Exception as error:
+                _LOGGER.warning("closing %s failed: %r", type(self.asynchronous).__name__, error)
+        self._finalizer()
+        thread.join(_CLOSING)
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        """Return itself; the block ends with `close`."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_run_loop, args=(self._loop,), name="agent-r1-generation", daemon=True
+            )
+            self._thread.start()
+            self._finalizer = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+        return self._loop
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    prompt: list[int]
+    sampling: SamplingParams
+    seed: int
+    episode: Hashable
+    reply: asyncio.Future[Generation]
+
+
+class BatchingGenerator:
+    """An `AsyncGenerator` made of a `Generator`: what waits is answered together, in one call.
+
+    Episodes that `join` form a barrier: nothing is answered until all of them have asked, and then in the order in
+    which they joined. While nobody has joined, what was asked in one turn of the event loop is answered together. The
+    generator is called in the thread of the loop, which stands still meanwhile.
+
+    Args:
+        generator: Answers the prompts.
+    """
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self._joined: dict[Hashable, None] = {}  # ordered
+        self._waiting: list[_Question] = []
+        self._scheduled = False
+
+    def join(self, episode: Hashable) -> None:
+        """Have every batch wait for this episode, until it leaves."""
+        self._joined[episode] = None
+
+    def leave(self, episode: Hashable) -> None:
+        """Wait for this episode no longer; one that never joined may leave too."""
+        self._joined.pop(episode, None)
+        self._schedule()
+
+    async def answer(self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable) -> Generation:
+        """Answer one prompt; see `AsyncGenerator.answer`. What the generator raises, all of its batch get."""
+        question = _Question(prompt, sampling, seed, episode, asyncio.get_running_loop().create_future())
+        self._waiting.append(question)
+        self._schedule()
+        try:
+            return await question.reply
+        finally:
+            if question in self._waiting:  # given up before it was answered
+                self._waiting.remove(question)
+
+    def _schedule(self) -> None:
+        """Answer after those who can run now have run, if nobody is missing then."""
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            self._waiting[0].reply.get_loop().call_soon(self._answer)
+
+    def _answer(self) -> None:
+        self._scheduled = False
+        if not self._joined.keys() <= {question.episode for question in self._waiting}:
+            return
+        place = {episode: index for index, episode in enumerate(self._joined)}
+        waiting = sorted(self._waiting, key=lambda question: place.get(question.episode, len(place)))
+        self._waiting = []
+        batches: dict[SamplingParams, list[_Question]] = {}
+        for question in waiting:
+            batches.setdefault(replace(question.sampling, stop_strings=()), []).append(question)
+        for batch in batches.values():
+            _answer_batch(self._generator, batch)
+
+
+def _answer_batch(generator: Generator, batch: Sequence[_Question]) -> None:
+    each: list[Any] = [question.sampling for question in batch]
+    try:
+        replies = generator.generate(
+            [question.prompt for question in batch],
+            each[0] if len(set(each)) == 1 else each,
+            [question.seed for question in batch],
+        )
+    except Exception as error:
+        for question in batch:
+            if not question.reply.done():
+                question.reply.set_exception(error)
+        return
+    for question, reply in zip(batch, replies, strict=True):
+        if not question.reply.done():
+            question.reply.set_result(reply)
