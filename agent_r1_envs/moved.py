@@ -12,8 +12,9 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-__all__ = ["MOVED", "resolve_moved"]
+__all__ = ["MOVED", "current_entry_points", "resolve_moved"]
 
 _BY_PACKAGE = {
     "agent_r1_envs.alfworld": {
@@ -134,3 +135,26 @@ def resolve_moved() -> None:
     """Let imports of old names give the modules of the new ones; a second call changes nothing."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
+
+
+def current_entry_points(data: Any) -> Any:
+    """Return JSON data with each `entry_point` as the class says it now, so that specs can be compared across versions.
+
+    A class is named by its package or by the file that it lay in, depending on when the spec was written down.
+    """
+    if isinstance(data, list):
+        return [current_entry_points(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: _current(value) if key == "entry_point" else current_entry_points(value) for key, value in data.items()
+    }
+
+
+def _current(point: Any) -> Any:
+    module, _, name = str(point).partition(":")
+    try:
+        found = getattr(import_module(module), name)
+        return f"{found.__module__}:{found.__qualname__}"
+    except (ImportError, AttributeError, ValueError):  # of another package, or no longer there
+        return point

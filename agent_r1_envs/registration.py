@@ -32,25 +32,25 @@ class Registration:
 ENVIRONMENTS: tuple[Registration, ...] = (
     Registration(
         id="AgentR1/HotpotQA-v0",
-        entry_point="agent_r1_envs.hotpotqa.env:HotpotQAEnv",
+        entry_point="agent_r1_envs.hotpotqa:HotpotQAEnv",
         max_episode_steps=5,
         summary="Answer multi-hop questions by searching an encyclopedia.",
     ),
     Registration(
         id="AgentR1/WebShop-v0",
-        entry_point="agent_r1_envs.webshop.env:WebShopEnv",
+        entry_point="agent_r1_envs.webshop:WebShopEnv",
         max_episode_steps=15,
         summary="Buy what an instruction asks for in a web shop.",
     ),
     Registration(
         id="AgentR1/PaperSearch-v0",
-        entry_point="agent_r1_envs.paper_search.env:PaperSearchEnv",
+        entry_point="agent_r1_envs.paper_search:PaperSearchEnv",
         max_episode_steps=5,
         summary="Find the papers that answer a query, by searching and along citations.",
     ),
     Registration(
         id="AgentR1/ALFWorld-v0",
-        entry_point="agent_r1_envs.alfworld.env:ALFWorldEnv",
+        entry_point="agent_r1_envs.alfworld:ALFWorldEnv",
         max_episode_steps=50,
         summary="Do household tasks in a room that is told in text.",
     ),

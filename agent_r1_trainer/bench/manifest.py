@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_envs.files import write_json
+from agent_r1_envs.moved import current_entry_points
 from agent_r1_envs.secrecy import public_address, without_secrets
 from agent_r1_trainer.files import JsonLines
 from agent_r1_trainer.trainer.resuming import differences
@@ -61,7 +62,8 @@ def claim_folder(
     log = folder / "episodes.jsonl"
     if path.exists():
         theirs = _read(path)
-        differing = [d for d in differences(theirs, json.loads(json.dumps(mine))) if d.name not in _FREE]
+        now = current_entry_points(json.loads(json.dumps(mine)))
+        differing = [d for d in differences(current_entry_points(theirs), now) if d.name not in _FREE]
         if not differing:
             if noted and any(theirs.get(name) != value for name, value in noted.items()):
                 write_json(path, {**theirs, **noted})

@@ -13,7 +13,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import agent_r1_envs
-from agent_r1_envs.moved import MOVED, resolve_moved
+from agent_r1_envs.moved import MOVED, current_entry_points, resolve_moved
 
 STORED: dict[str, Any] = json.loads(
     Path(__file__).with_name("stored_before_the_rooms.json").read_text(encoding="utf-8")
@@ -50,3 +50,35 @@ def test_moving_twice_and_unknown_names_change_nothing() -> None:
     assert agent_r1_wrappers.ParseTags is importlib.import_module("agent_r1_wrappers.parse_tags").ParseTags
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("agent_r1_wrappers.never_there")
+
+
+def test_what_is_written_down_now_names_the_package() -> None:
+    for env_id in (
+        "AgentR1/HotpotQA-SearchR1-v0",
+        "AgentR1/WebShop-v0",
+        "AgentR1/ALFWorld-v0",
+        "AgentR1/PaperSearch-v0",
+    ):
+        spec = json.loads(gymnasium.spec(env_id).to_json())
+        points = [spec["entry_point"], *(w["entry_point"] for w in spec["additional_wrappers"])]
+        for point in points:
+            module, name = point.split(":")
+            package = importlib.import_module(module)
+            assert hasattr(package, "__path__") and name in package.__all__, point
+
+
+@pytest.mark.parametrize("name", STORED["specs"])
+def test_a_stored_spec_names_the_classes_of_today(name: str) -> None:
+    stored = STORED["specs"][name]
+    today = json.loads(gymnasium.make(EnvSpec.from_json(json.dumps(stored))).spec.to_json())
+
+    def points(spec: dict[str, Any]) -> list[str]:
+        spec = current_entry_points(spec)
+        return [spec["entry_point"], *(wrapper["entry_point"] for wrapper in spec["additional_wrappers"])]
+
+    assert points(stored) == points(today)
+
+
+def test_entry_points_of_others_stay_as_they_are() -> None:
+    data = [{"entry_point": "nowhere:Never", "kwargs": {"entry_point": 3}}, "agent_r1_envs.hotpotqa.env:HotpotQAEnv"]
+    assert current_entry_points(data) == data

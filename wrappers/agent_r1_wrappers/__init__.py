@@ -5,7 +5,6 @@ Inside out: env, ``TimeLimit``, action format, rewards, ``AppendHistory``, conte
 of them is a recipe (:mod:`agent_r1_wrappers.recipes`); importing this package registers the recipes' ids.
 """
 
-from agent_r1_wrappers import recipes
 from agent_r1_wrappers.append_history import AppendHistory, Transition
 from agent_r1_wrappers.augment_context import AugmentContext
 from agent_r1_wrappers.context_operation import ContextOperation
@@ -50,5 +49,12 @@ __all__ = [
     "recipes",
     "reply_for",
 ]
+
+# Specs of wrappers that are written down name the package, not the file that a class happens to lie in.
+for _exported in [globals().get(_name) for _name in __all__]:
+    if isinstance(_exported, type):
+        _exported.__module__ = __name__
+
+from agent_r1_wrappers import recipes  # noqa: E402  (their specs are made here, of the classes above)
 
 recipes.register_recipes()

@@ -37,6 +37,7 @@ class HtmlToText(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     Example:
         >>> import gymnasium, agent_r1_envs
+        >>> from agent_r1_wrappers import HtmlToText
         >>> env = HtmlToText(gymnasium.make("AgentR1/WebShop-v0", observation="html"), separator=" / ")
         >>> env.text("<h1>WebShop</h1><button>Search</button>")
         'WebShop / Search'
