@@ -5,23 +5,23 @@ Inside out: env, ``TimeLimit``, action format, rewards, ``AppendHistory``, conte
 of them is a recipe (:mod:`agent_r1_wrappers.recipes`); importing this package registers the recipes' ids.
 """
 
-from agent_r1_wrappers.append_history import AppendHistory, Transition
-from agent_r1_wrappers.augment_context import AugmentContext
-from agent_r1_wrappers.context_operation import ContextOperation
-from agent_r1_wrappers.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.context.append_history import AppendHistory, Transition
+from agent_r1_wrappers.context.augment_context import AugmentContext
+from agent_r1_wrappers.context.context_operation import ContextOperation
+from agent_r1_wrappers.context.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.context.html_to_text import HtmlToText
+from agent_r1_wrappers.context.rewrite_context import RewriteContext
+from agent_r1_wrappers.context.summarize_history import SummarizeHistory
+from agent_r1_wrappers.context.truncate_history import TruncateHistory
+from agent_r1_wrappers.context.wrap_observation import WrapObservation
 from agent_r1_wrappers.formats.action_format import ActionFormat, read_reply, reply_for
 from agent_r1_wrappers.formats.parse_react import ParseReAct
 from agent_r1_wrappers.formats.parse_tags import ParseTags
 from agent_r1_wrappers.formats.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.formats.parse_tool_tags import ParseToolTags
-from agent_r1_wrappers.html_to_text import HtmlToText
 from agent_r1_wrappers.order import WrapperOrderError
 from agent_r1_wrappers.record_trajectory import RecordTrajectory, read_trajectories
 from agent_r1_wrappers.rewards import InvalidActionPenalty, SuccessBonus, SuccessReward
-from agent_r1_wrappers.rewrite_context import RewriteContext
-from agent_r1_wrappers.summarize_history import SummarizeHistory
-from agent_r1_wrappers.truncate_history import TruncateHistory
-from agent_r1_wrappers.wrap_observation import WrapObservation
 
 __all__ = [
     "ActionFormat",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.context.append_history import AppendHistory
 
 _TURNS = 2
 

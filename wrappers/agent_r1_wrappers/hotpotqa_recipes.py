@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.context.append_history import AppendHistory
 
 _PASSAGE = re.compile(r"^\[\d+\] (.+)$", re.MULTILINE)
 _SEEN = " (seen)"

@@ -25,16 +25,16 @@ import agent_r1_envs  # noqa: F401  registers the ids that recipes are made of
 from agent_r1_envs.core import AgentEnv
 from agent_r1_envs.spaces import Messages
 from agent_r1_envs.tools import ToolEnv
-from agent_r1_wrappers.append_history import AppendHistory
-from agent_r1_wrappers.augment_context import AugmentContext
-from agent_r1_wrappers.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.context.append_history import AppendHistory
+from agent_r1_wrappers.context.augment_context import AugmentContext
+from agent_r1_wrappers.context.explain_invalid import ExplainInvalid
+from agent_r1_wrappers.context.rewrite_context import RewriteContext
+from agent_r1_wrappers.context.wrap_observation import WrapObservation
 from agent_r1_wrappers.formats.parse_react import ParseReAct
 from agent_r1_wrappers.formats.parse_tags import ParseTags
 from agent_r1_wrappers.formats.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.formats.parse_tool_tags import ParseToolTags
 from agent_r1_wrappers.rewards import InvalidActionPenalty, SuccessReward
-from agent_r1_wrappers.rewrite_context import RewriteContext
-from agent_r1_wrappers.wrap_observation import WrapObservation
 
 _TEXTS = "agent_r1_wrappers.hotpotqa_recipes"
 _SHOP_TEXTS = "agent_r1_wrappers.webshop_recipes"

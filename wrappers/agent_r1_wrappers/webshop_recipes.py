@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agent_r1_wrappers.append_history import AppendHistory
+from agent_r1_wrappers.context.append_history import AppendHistory
 
 _SEPARATOR = " [SEP] "
 _TURNS = 2

@@ -8,7 +8,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_r1_envs.spaces import Message
 from agent_r1_wrappers.callables import recordable
-from agent_r1_wrappers.context_operation import ContextOperation
+from agent_r1_wrappers.context.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import fit, join_turns, message_length, split_turns
 
 

@@ -16,7 +16,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_r1_envs.spaces import Message
 from agent_r1_envs.text import clean, cut
 from agent_r1_wrappers.callables import load_callable, recordable
-from agent_r1_wrappers.context_operation import ContextOperation
+from agent_r1_wrappers.context.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import join_turns, split_turns
 from agent_r1_wrappers.order import WrapperState
 
@@ -77,7 +77,7 @@ class SummarizeHistory(ContextOperation, RecordConstructorArgs):
         env: An env that emits chat messages.
         summarize: What makes a summary: a callable or ``"module:function"`` from messages to text. It gets the
             conversation from its beginning, system message and first observation included, up to the last hidden turn.
-            The default takes one sentence out of each answer (:func:`agent_r1_wrappers.summarize_history.extractive`).
+            The default takes one sentence out of each answer (`extractive`).
         after_turns: The most turns that are shown in full.
         keep_turns: How many of the turns before the newest one are still shown in full after a summary.
         heading: What precedes the summary.
@@ -91,7 +91,7 @@ class SummarizeHistory(ContextOperation, RecordConstructorArgs):
         self,
         env: gymnasium.Env[list[Message], str],
         *,
-        summarize: str | Callable[[Sequence[Message]], str] = "agent_r1_wrappers.summarize_history:extractive",
+        summarize: str | Callable[[Sequence[Message]], str] = "agent_r1_wrappers.context.summarize_history:extractive",
         after_turns: int = 8,
         keep_turns: int = 4,
         heading: str = "Summary of the turns so far:",

@@ -53,7 +53,7 @@ class AppendHistory(gymnasium.Wrapper[Any, str, str, str], RecordConstructorArgs
     The system message is ``system``, then what an action format below says in ``info["format_instruction"]``.
 
     A conversation longer than the space holds loses its oldest turns in the observation, as
-    :class:`~agent_r1_wrappers.truncate_history.TruncateHistory` would do it; :attr:`history` keeps everything.
+    :class:`~agent_r1_wrappers.context.truncate_history.TruncateHistory` would do it; :attr:`history` keeps everything.
 
     Attributes:
         history: One :class:`Transition` a turn of the episode.

@@ -15,9 +15,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from agent_r1_envs.names import is_name, load_name
 from agent_r1_envs.spaces import Message
 from agent_r1_envs.text import clean
-from agent_r1_wrappers.append_history import AppendHistory
 from agent_r1_wrappers.callables import Live, load_callable, recordable
-from agent_r1_wrappers.context_operation import ContextOperation
+from agent_r1_wrappers.context.append_history import AppendHistory
+from agent_r1_wrappers.context.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import message_length
 from agent_r1_wrappers.order import WrapperOrderError, layers, turn_limit
 

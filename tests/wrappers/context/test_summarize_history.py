@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 from agent_r1_wrappers import AppendHistory, SummarizeHistory
-from agent_r1_wrappers.summarize_history import extractive
+from agent_r1_wrappers.context.summarize_history import extractive
 
 from tests.helpers.text_envs import RoomsEnv
 
