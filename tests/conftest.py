@@ -1,5 +1,6 @@
 """Settings of the whole suite."""
 
+import gc
 import os
 import signal
 from typing import Any
@@ -20,6 +21,11 @@ settings.load_profile("suite")
 # A shell starts background jobs with Ctrl-C ignored, and the processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of garbage collection, which every training run calls and which looks at it all."""
+    gc.freeze()
 
 
 def unexpected_skips(reporter: Any) -> int:
