@@ -27,7 +27,7 @@ def light(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if light(p)], ids=lambda p: p.name)
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "\n".join(light(page))
-    if "tiny_policy" in code:  # torch takes long to import, and is imported here already
+    if "agent_r1_trainer" in code:  # torch takes long to import, and is imported here already
         monkeypatch.chdir(tmp_path)
         exec(compile(code, page.name, "exec"), {})
         return
