@@ -1,6 +1,6 @@
 # make demo [SEED=1] [ALGO=grpo]   train a tiny policy with StepPO or another algorithm, one to three minutes on two cores
 # make test            the test suite, but for the slow proofs
-# make test-slow       those: runs that are killed and go on, processes side by side, a tiny policy made anew
+# make test-slow       those: killed runs that go on, processes side by side, a tiny policy made anew, many random actions
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
 # make test-floors     the test suite, but for the slow proofs, with the lowest versions that pyproject.toml allows
 # make lint            ruff and mypy

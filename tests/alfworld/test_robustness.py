@@ -29,12 +29,13 @@ def hostile(rng: random.Random, admissible: list[str], names: list[str]) -> str:
     return text[:place] + rng.choice(PIECES) + text[place + rng.randrange(3) :]
 
 
+@pytest.mark.parametrize(("seed", "actions"), [(0, 10_000), pytest.param(1, 40_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lenient", [False, True])
-def test_fifty_thousand_hostile_actions(lenient: bool) -> None:
-    rng = random.Random(lenient)
+def test_hostile_actions(lenient: bool, seed: int, actions: int) -> None:
+    rng = random.Random(seed)
     env = ALFWorldEnv("test", lenient=lenient)
     counts = {True: 0, False: 0}
-    while sum(counts.values()) < 50_000:
+    while sum(counts.values()) < actions:
         _, info = env.reset(seed=rng.randrange(1000))
         game = env.task.load().game
         names, terminated = [*game.receptacles, *game.objects], False
@@ -49,7 +50,7 @@ def test_fifty_thousand_hostile_actions(lenient: bool) -> None:
                 info["invalid_action"].encode("utf-8")
             if terminated:
                 break
-    assert min(counts.values()) > 5_000
+    assert min(counts.values()) > actions / 10
 
 
 @settings(max_examples=300, deadline=None)

@@ -25,10 +25,13 @@ def test_check_env_is_silent(env_id: str) -> None:
         check_env(gymnasium.make(env_id, disable_env_checker=True).unwrapped)
 
 
-def test_random_actions_raise_nothing_and_change_nothing_when_invalid(env: gymnasium.Env) -> None:
-    counts = check_random_actions(env, actions=20_000)
-    assert counts["invalid"] > 10_000
-    assert counts["valid"] > 500
+@pytest.mark.parametrize(("seed", "actions"), [(0, 4_000), pytest.param(1, 16_000, marks=pytest.mark.slow)])
+def test_random_actions_raise_nothing_and_change_nothing_when_invalid(
+    env: gymnasium.Env, seed: int, actions: int
+) -> None:
+    counts = check_random_actions(env, actions=actions, seed=seed)
+    assert counts["invalid"] > actions / 2
+    assert counts["valid"] > actions / 40
 
 
 @pytest.mark.parametrize(
