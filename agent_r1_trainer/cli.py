@@ -146,7 +146,9 @@ def demos(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
-    config: Annotated[str | None, typer.Option(help="A YAML file of settings, or the name of a recipe.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="A YAML file of settings, or the name of one that `recipes` lists.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Older form of --config, for demo and household.", hidden=True)
     ] = None,
@@ -172,7 +174,7 @@ def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this one; all are listed without it.")] = None,
     algorithm: Annotated[str | None, typer.Option(help="With this algorithm instead of its own.")] = None,
 ) -> None:
-    """List the recipes to train with, or print one with all that it extends."""
+    """List the files of settings to train with, or print one with all that it extends."""
     from agent_r1_trainer.commands.recipes import recipes_command
 
     raise typer.Exit(recipes_command(name, algorithm))

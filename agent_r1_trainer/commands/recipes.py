@@ -14,7 +14,7 @@ __all__ = ["recipes_command"]
 
 
 def recipes_command(name: str | None, algorithm: str | None) -> int:
-    """List the shipped recipes, or print one.
+    """List the shipped files of settings, or print one.
 
     Args:
         name: Of a recipe, or a file that ends in `.yaml`; None lists the names.

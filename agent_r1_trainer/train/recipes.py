@@ -18,7 +18,7 @@ from agent_r1_trainer.algorithms import algorithm_settings, fill_in, find_algori
 __all__ = ["find_recipe", "load_recipe", "merge_settings", "recipe_names", "recipe_summary"]
 
 SHIPPED = Path(__file__).parent.parent / "recipes"
-"""The recipes of this package."""
+"""The files of settings of this package."""
 
 _COMPARED = ("steppo", "token_ppo", "grpo", "rloo", "reinforce_pp", "gigpo")
 _OLDER: Mapping[str, tuple[str, str | None]] = {
@@ -39,7 +39,7 @@ _OLDER: Mapping[str, tuple[str, str | None]] = {
     "paper_search_steppo_cpu": ("paper_search_cpu", "steppo"),
     "webshop_steppo_cpu": ("webshop_cpu", "steppo"),
 }
-"""Names of files that there were, and what each is now: a recipe, with an algorithm or with none."""
+"""Names of files that there were, and what each is now: a file of settings, with an algorithm or with none."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ Check = Callable[[Mapping[str, Any], str], None]
 
 
 def recipe_names(*, bases: bool = False) -> list[str]:
-    """Names of the shipped recipes, sorted.
+    """Names of the shipped files of settings, sorted.
 
     Args:
         bases: Those that are there to be extended, such as `published/steppo`, instead of those to run.
@@ -83,7 +83,7 @@ def find_recipe(name: str | Path, folder: Path | None = None) -> Path:
 
 
 def recipe_summary(name: str) -> str:
-    """The first line of a shipped recipe's comment."""
+    """The first line of a shipped file's comment."""
     with (SHIPPED / f"{name}.yaml").open(encoding="utf-8") as stream:
         return stream.readline().removeprefix("#").strip()
 
