@@ -37,6 +37,7 @@ def actions(seed: int, info: list[dict[str, Any]]) -> Iterator[str]:
             )
 
 
+@pytest.mark.parametrize(("seed", "share"), [(1, 0.2), pytest.param(3, 0.8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("rules", "mode", "count"),
     [
@@ -46,11 +47,12 @@ def actions(seed: int, info: list[dict[str, Any]]) -> Iterator[str]:
         ("revised", "html", 5_000),
     ],
 )
-def test_nothing_raises(rules: str, mode: Any, count: int) -> None:
+def test_nothing_raises(rules: str, mode: Any, count: int, seed: int, share: float) -> None:
+    count = int(share * count)
     env = hostile(rules=rules, observation=mode, show_attrs=True)
     newest = [env.reset(seed=0)[1]]
     seen = {"invalid": 0, "bought": 0}
-    for _, action in zip(range(count), actions(1, newest), strict=False):
+    for _, action in zip(range(count), actions(seed, newest), strict=False):
         before = env.last_observation
         observation, reward, terminated, _, info = env.step(action)
         newest[0] = info
