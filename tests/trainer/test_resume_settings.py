@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 from pathlib import Path
 
 import gymnasium
@@ -24,6 +25,13 @@ def mixture(**stall):
     return {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4, **{"kwargs": {"tasks": 6}, **stall})}
 
 
+class Enough(TrainerCallback):
+    """Ends a run at its first checkpoint."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.global_step == 4
+
+
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory) -> dict[str, Path]:
     """The first checkpoint of short runs."""
@@ -35,7 +43,7 @@ def checkpoints(tmp_path_factory) -> dict[str, Path]:
         "separate": {**RUN, "critic": "separate", "beta": 0.1},
     }.items():
         folder = tmp_path_factory.mktemp(name.replace(" ", "_"))
-        make_trainer(folder, **{**kwargs, "max_steps": 4}).train()
+        make_trainer(folder, **kwargs, callbacks=[Enough()]).train()
         made[name] = folder / "checkpoint-4"
     return made
 
@@ -140,7 +148,7 @@ class Rates(TrainerCallback):
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_a_new_learning_rate_is_applied_and_logged(critic, schedule, tmp_path, caplog):
     base = {**RUN, "lr_scheduler_type": schedule, "critic": critic}
-    make_trainer(tmp_path, **{**base, "max_steps": 12}, callbacks=[]).train()
+    make_trainer(tmp_path, **{**base, "max_steps": 12}, callbacks=[Enough()]).train()
     rates = Rates()
     change = {"learning_rate": 1e-4, "critic_learning_rate": 5e-4, "max_steps": 12}
     trainer = make_trainer(tmp_path, **{**base, **change}, callbacks=[rates])
@@ -163,7 +171,7 @@ def test_a_new_learning_rate_is_applied_and_logged(critic, schedule, tmp_path, c
 
 def test_a_new_length_of_the_run_changes_the_schedule_at_once(tmp_path):
     base = {**RUN, "lr_scheduler_type": "linear", "critic": "separate"}
-    make_trainer(tmp_path, **{**base, "max_steps": 8}).train()
+    make_trainer(tmp_path, **base, callbacks=[Enough()]).train()
     rates = Rates()
     trainer = make_trainer(tmp_path, **{**base, "max_steps": 16}, callbacks=[rates])
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
@@ -174,11 +182,10 @@ def test_a_new_length_of_the_run_changes_the_schedule_at_once(tmp_path):
     assert trainer.critic.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
 
 
-def test_settings_of_the_optimizer_are_applied(tmp_path):
-    make_trainer(tmp_path, **{**RUN, "max_steps": 4}).train()
-    change = {"weight_decay": 0.1, "adam_beta2": 0.95, "max_steps": 8}
+def test_settings_of_the_optimizer_are_applied(checkpoints, tmp_path):
+    change = {"weight_decay": 0.1, "adam_beta2": 0.95}
     trainer = make_trainer(tmp_path, **{**RUN, **change})
-    trainer.train(resume_from_checkpoint=True)
+    trainer.train(resume_from_checkpoint=str(checkpoints["step_gae"]))
     groups = trainer.optimizer.param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0, 0.0]
     assert {group["betas"][1] for group in groups} == {0.95}
@@ -227,17 +234,15 @@ def test_keys_of_services_are_no_settings_and_stand_nowhere(tmp_path):
     assert trainer.state.global_step == 8
 
 
-def test_the_same_settings_say_nothing(tmp_path, caplog):
-    make_trainer(tmp_path, **RUN).train()
+def test_the_same_settings_say_nothing(checkpoints, tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "agent_r1_trainer"):
         trainer = make_trainer(tmp_path, **{**RUN, "learning_rate": 0.003, "env_kwargs": '{"tasks": 8}'})
-        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+        trainer.train(resume_from_checkpoint=str(checkpoints["step_gae"]))
     assert "settings" not in caplog.text and trainer.state.global_step == 8
 
 
-def test_a_checkpoint_without_a_record_goes_on_and_says_so(tmp_path, caplog):
-    make_trainer(tmp_path, **{**RUN, "max_steps": 8}).train()
-    path = tmp_path / "checkpoint-4" / "steppo_state.json"
+def test_a_checkpoint_without_a_record_goes_on_and_says_so(checkpoints, tmp_path, caplog):
+    path = shutil.copytree(checkpoints["step_gae"], tmp_path / "checkpoint-4") / "steppo_state.json"
     state = json.loads(path.read_text())
     del state["settings"]
     path.write_text(json.dumps(state))
