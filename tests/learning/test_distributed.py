@@ -15,6 +15,7 @@ from agent_r1_trainer.trajectory import StopReason
 from tests.helpers.training import CueEnv, StallEnv, make_trainer, measured, weights
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
 RUN = {"max_steps": 12, "logging_steps": 1, "rollout_batch_size": 10, "lam": 0.95, "eval_env": CueEnv, "eval_steps": 4}
 RUN |= {"eval_strategy": "steps", "eval_episodes": 5, "micro_batch_tokens": 64, "max_completion_length": 3}
 VARIANTS = {
