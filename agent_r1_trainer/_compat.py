@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,13 +121,14 @@ class RowCache(Cache):
 
     So rows of different lengths need no padding on the left, and what a row holds stays valid from one call to the
     next. `aim` says which rows the next forward pass computes; the pass must bring its own attention mask [b, 1, q, w].
+    Whatever changes the tensors goes through them one by one, so that two caches are never there at once.
 
     Args:
         rows: B.
         capacity: Most tokens of a row, C.
 
     Attributes:
-        keys: [B, heads, C, width] of each layer.
+        keys: [B, heads, C, width] of each layer, in the precision that attention computes in.
         values: The same.
     """
 
@@ -141,7 +142,7 @@ class RowCache(Cache):
         """Prepare for a forward pass.
 
         Args:
-            rows: [b] the rows that are computed; None for all of them, which spares a copy.
+            rows: [b] the rows that are computed; None for the first b, which spares a copy.
             columns: [b, q] where each row's new tokens go.
             visible: Tokens of a row that attention sees, from the left, w.
         """
@@ -153,31 +154,85 @@ class RowCache(Cache):
         """Write new keys and values [b, heads, q, width]; return all that attention sees, [b, heads, w, width]."""
         if layer_idx == len(self.keys):
             for states, store in ((key_states, self.keys), (value_states, self.values)):
+                shape = (self.rows, states.size(1), self.capacity, states.size(3))
                 # Zeros, not garbage: a masked NaN would still be a NaN.
-                store.append(states.new_zeros(self.rows, states.size(1), self.capacity, states.size(3)))
-        rows = torch.arange(self.rows, device=key_states.device) if self._rows is None else self._rows
+                store.append(torch.zeros(shape, dtype=_attention_dtype(states), device=states.device))
+        count = len(key_states)
+        rows = torch.arange(count, device=key_states.device) if self._rows is None else self._rows
         seen = []
         for states, store in ((key_states, self.keys), (value_states, self.values)):
-            store[layer_idx][rows[:, None], :, self._columns] = states.transpose(1, 2)
-            whole = store[layer_idx][:, :, : self._visible]
-            seen.append(whole if self._rows is None else whole[rows])
+            kept = store[layer_idx]
+            kept[rows[:, None], :, self._columns] = states.transpose(1, 2).to(kept.dtype)
+            seen.append((kept[:count] if self._rows is None else kept[rows])[:, :, : self._visible])
         return seen[0], seen[1]
 
-    def select(self, rows: torch.Tensor, capacity: int) -> RowCache:
-        """Copy some rows [b] into a cache of their own, which holds nothing else alive.
+    def arrange(self, order: Sequence[int], columns: int) -> None:
+        """Put row `order[i]` at place i, as far as its first columns.
 
         Args:
-            rows: Which rows.
-            capacity: That of the new cache, at most this one's; what lies beyond is dropped.
+            order: Each row once.
+            columns: What lies beyond is of no use to anyone.
         """
-        taken = RowCache(len(rows), capacity)
-        taken.keys = [keys[rows, :, :capacity] for keys in self.keys]
-        taken.values = [values[rows, :, :capacity] for values in self.values]
-        return taken
+        moved = [place for place, row in enumerate(order) if place != row]
+        if not moved:
+            return
+        for store in (self.keys, self.values):
+            for kept in store:
+                places = torch.tensor([moved, [order[place] for place in moved]], device=kept.device)
+                kept[places[0], :, :columns] = kept[places[1], :, :columns]
+
+    def resize(self, rows: int, capacity: int) -> None:
+        """Drop rows and columns at the end, or add empty ones."""
+
+        def remake(kept: torch.Tensor) -> torch.Tensor:
+            made = kept.new_zeros(rows, kept.size(1), capacity, kept.size(3))
+            made[: self.rows, :, : self.capacity] = kept[:rows, :, :capacity]
+            return made
+
+        for store in (self.keys, self.values):
+            for layer in range(len(store)):
+                store[layer] = remake(store[layer])
+        self.rows, self.capacity = rows, capacity
+
+    def split(self, rows: int) -> RowCache:
+        """Cut the rows behind the first so many off, into a cache of their own."""
+        rest = RowCache(self.rows - rows, self.capacity)
+        for own, theirs in ((self.keys, rest.keys), (self.values, rest.values)):
+            for layer in range(len(own)):
+                theirs.append(own[layer][rows:].clone())
+                own[layer] = own[layer][:rows].clone()
+        self.rows = rows
+        return rest
+
+    def fill(self, sources: Sequence[tuple[RowCache, Sequence[int], Sequence[int]]], *, release: bool) -> None:
+        """Copy rows of other caches into this one, which is new.
+
+        Args:
+            sources: Of each cache which of its rows go to which of these, as far as there is room.
+            release: Nobody reads those caches any more: each of their tensors goes once it was copied.
+        """
+        for name in ("keys", "values"):
+            stores = [getattr(cache, name) for cache, _, _ in sources]
+            for layer in range(len(stores[0])):
+                shape = (self.rows, stores[0][layer].size(1), self.capacity, stores[0][layer].size(3))
+                made = stores[0][layer].new_zeros(shape)
+                for (cache, rows, places), store in zip(sources, stores, strict=True):
+                    columns = min(cache.capacity, self.capacity)
+                    for row, place in zip(rows, places, strict=True):
+                        made[place, :, :columns] = store[layer][row, :, :columns]
+                    if release:
+                        store[layer] = made.new_zeros(0)
+                getattr(self, name).append(made)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """The length of a row, as far as a model may ask: positions are always given."""
         return self._visible - self._columns.size(1)
+
+
+def _attention_dtype(states: torch.Tensor) -> torch.dtype:
+    """What attention rounds keys and values to: autocast may make one of them in 16 bits and the other in 32."""
+    kind = states.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
 
 
 def synchronise_gradients(accelerator: Any, now: bool) -> None:
@@ -258,7 +313,8 @@ def apply_head(model: PreTrainedModel, trunk: nn.Module, hidden: torch.Tensor) -
     """
     ids = torch.zeros(1, len(hidden), dtype=torch.long, device=hidden.device)  # nobody reads them
     with _given(trunk, hidden):
-        return class_forward(model)(model, input_ids=ids, use_cache=False).logits[0]
+        # A view whose gradient is one: that of an index would be copied into zeros.
+        return class_forward(model)(model, input_ids=ids, use_cache=False).logits.squeeze(0)
 
 
 def find_trunk(model: PreTrainedModel) -> Trunk:

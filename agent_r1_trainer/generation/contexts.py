@@ -108,6 +108,7 @@ class RowContext:
         known: For each prompt what is known of it, a strict prefix, or None.
         room: Most tokens that are read after the prompt.
         pad_id: Padding.
+        take: Nobody else reads the caches of `known` any more, so that they are taken over, or freed on the way.
     """
 
     def __init__(
@@ -118,31 +119,31 @@ class RowContext:
         known: Sequence[CachedRow | None],
         room: int,
         pad_id: int,
+        *,
+        take: bool = False,
     ) -> None:
         self._model = model
         self._trunk = trunk
         self._cache_argument = cache_argument(self._trunk)
-        self._prompts, self._known, self._pad_id = prompts, known, pad_id
-        self.cache = RowCache(len(prompts), max(map(len, prompts)) + room)
-        self.rows = list(range(len(prompts)))
-        """The row of `prompts` that each row of the cache belongs to."""
+        self._prompts, self._pad_id = prompts, pad_id
+        self._known = [0 if row is None else len(row.ids) for row in known]
         self._lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
         self._longest = max(map(len, prompts))
+        self._most = self._longest + room
+        self.cache = (_take_over if take else _copy)(known, self._capacity(self._longest + 1))
+        self.rows = list(range(len(prompts)))
+        """The row of `prompts` that each of the first rows of the cache belongs to; the others are over."""
+        self._over: list[int] = []
         self._left: dict[int, tuple[RowCache, int]] = {}
 
     def cached_rows(self) -> dict[int, tuple[RowCache, int]]:
-        """Where the keys and values of each prompt and what was read after it lie: a cache and a row of it.
-
-        The caches hold those alone. The room for replies of full length, many times as large, is free again once the
-        context is.
-        """
-        self._set_aside(range(len(self.rows)))
-        return self._left
+        """Where the keys and values of each prompt and what was read after it lie: a cache and a row of it."""
+        here = {prompt: (self.cache, row) for row, prompt in enumerate([*self.rows, *self._over])}
+        return {**self._left, **here}
 
     def start(self) -> Tensor:
         """Take over what is known and read the rest; see `Context.start`."""
-        self._take_over()
-        known = [0 if row is None else len(row.ids) for row in self._known]
+        known = self._known
         missing = [len(prompt) - count for prompt, count in zip(self._prompts, known, strict=True)]
         device = self._model.device
         logits: dict[int, Tensor] = {}
@@ -162,43 +163,36 @@ class RowContext:
     def advance(self, tokens: Tensor) -> Tensor:
         """Read one more token of each row; see `Context.advance`."""
         self._longest += 1
+        if self._longest > self.cache.capacity:
+            self._widen()
         logits = self._forward(tokens[:, None], self._lengths, None, self._longest, torch.zeros_like(tokens))
         self._lengths = self._lengths + 1
         return logits
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows in a cache of their own, and set the others aside."""
-        kept = set(rows.tolist())
-        self._set_aside([at for at in range(len(self.rows)) if at not in kept])
-        self.cache = self.cache.select(rows, self.cache.capacity)
-        self.rows = [self.rows[row] for row in rows.tolist()]
+        """Go on with these rows as the first ones, and leave the others where they are."""
+        kept = rows.tolist()
+        over = sorted(set(range(len(self.rows))).difference(kept))
+        self.cache.arrange([*kept, *over, *range(len(self.rows), self.cache.rows)], self._longest)
+        self._over = [self.rows[row] for row in over] + self._over
+        self.rows = [self.rows[row] for row in kept]
         self._lengths = self._lengths[rows]
 
-    def _set_aside(self, rows: Sequence[int]) -> None:
-        """Copy what these rows of the cache read."""
-        if not rows:
-            return
-        which = torch.tensor(list(rows), device=self._model.device)
-        packed = self.cache.select(which, int(self._lengths[which].max()))
-        self._left.update({self.rows[row]: (packed, at) for at, row in enumerate(rows)})
+    def _capacity(self, tokens: int) -> int:
+        """Room for so many tokens a row and some more, but never more than rows can have."""
+        return max(min(tokens + max(tokens // 16, 16), self._most), tokens)
 
-    def _take_over(self) -> None:
-        sources = {id(row.cache): row.cache for row in self._known if row is not None}
-        for key, source in sources.items():
-            pairs = [(i, row) for i, row in enumerate(self._known) if row is not None and id(row.cache) == key]
-            to = torch.tensor([i for i, _ in pairs], device=self._model.device)
-            where = torch.tensor([row.row for _, row in pairs], device=self._model.device)
-            count = max(len(row.ids) for _, row in pairs)
-            for own, theirs in ((self.cache.keys, source.keys), (self.cache.values, source.values)):
-                for layer, states in enumerate(theirs):
-                    if layer == len(own):
-                        shape = (self.cache.rows, states.size(1), self.cache.capacity, states.size(3))
-                        own.append(states.new_zeros(shape))
-                    own[layer][to, :, :count] = states[where, :, :count]
+    def _widen(self) -> None:
+        """Make room for longer rows, without those that are over."""
+        if self._over:
+            over = self.cache.split(len(self.rows))
+            self._left.update({prompt: (over, row) for row, prompt in enumerate(self._over)})
+            self._over = []
+        self.cache.resize(len(self.rows), self._capacity(self._longest))
 
     def _forward(self, ids: Tensor, offsets: Tensor, rows: Tensor | None, visible: int, last: Tensor) -> Tensor:
         """Read `ids` [b, q] behind `offsets` [b]; logits [b, vocabulary] at the positions `last` [b] of them."""
-        # Only padding can lie beyond the capacity, and the last column is never seen: no reply is read to its end.
+        # Only padding can lie beyond the capacity, and while prompts are read no row's own token is in the last column.
         columns = (offsets[:, None] + torch.arange(ids.size(1), device=ids.device)).clamp(max=self.cache.capacity - 1)
         visible = min(visible, self.cache.capacity)
         hidden_from = torch.arange(visible, device=ids.device)[None, None] > columns[:, :, None]
@@ -215,6 +209,40 @@ class RowContext:
             **{self._cache_argument: self.cache},
         ).last_hidden_state
         return apply_head(self._model, self._trunk, hidden[torch.arange(len(ids), device=ids.device), last])
+
+
+def _take_over(known: Sequence[CachedRow | None], capacity: int) -> RowCache:
+    """A cache whose row i holds what is known of prompt i, in place of those that held it.
+
+    Where all of it lies in one cache, that one is arranged anew; there is never a second one beside it.
+    """
+    places = [(row.cache, row.row) for row in known if row is not None]
+    caches = {id(cache): cache for cache, _ in places}
+    taken = [row for _, row in places]
+    if len(caches) != 1 or len(set(taken)) < len(taken):
+        return _copy(known, capacity, release=True)
+    [cache] = caches.values()
+    if cache.rows < len(known):
+        cache.resize(len(known), cache.capacity)
+    free = iter(sorted(set(range(cache.rows)).difference(taken)))
+    order = [next(free) if row is None else row.row for row in known]
+    cache.arrange([*order, *free], max(len(row.ids) for row in known if row is not None))
+    cache.resize(len(known), capacity)
+    return cache
+
+
+def _copy(known: Sequence[CachedRow | None], capacity: int, *, release: bool = False) -> RowCache:
+    """A new cache whose row i holds what is known of prompt i."""
+    cache = RowCache(len(known), capacity)
+    sources: dict[int, tuple[RowCache, list[int], list[int]]] = {}
+    for place, row in enumerate(known):
+        if row is not None:
+            _, rows, places = sources.setdefault(id(row.cache), (row.cache, [], []))
+            rows.append(row.row)
+            places.append(place)
+    if sources:
+        cache.fill(list(sources.values()), release=release)
+    return cache
 
 
 def _groups(lengths: Sequence[int]) -> list[list[int]]:

@@ -74,7 +74,9 @@ class Probe:
         model = self._model
         if rows and rows_stay_valid(model):
             trunk = model.get_submodule(find_trunk(model).name)
-            fault = self._read(lambda prompts, known: RowContext(model, trunk, prompts, known, _REPLY, self._pad_id))
+            fault = self._read(
+                lambda prompts, known: RowContext(model, trunk, prompts, known, _REPLY, self._pad_id, take=True)
+            )
             if fault is None:
                 return True
             logger.warning("prompts that grow are read again at every turn, because of the model: otherwise %s", fault)

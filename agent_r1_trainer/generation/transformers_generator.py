@@ -7,7 +7,7 @@ continues the last turn's conversation is read from where that ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -97,28 +97,50 @@ class TransformersGenerator:
         if not prompts:
             return []
         common = each[0]
-        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
         replies: dict[int, Generation] = {}
-        known, self._cached = self._cached, []
+        found = self._find(prompts)
+        chunks = self._chunks(found, [len(prompt) + common.max_new_tokens for prompt in prompts])
+        last_reader = {id(row.cache): number for number, chunk in enumerate(chunks) for row in _present(found, chunk)}
         with evaluation_mode(self.model):
-            for chunk in self._chunks(order, [len(prompt) + common.max_new_tokens for prompt in prompts]):
+            for number, chunk in enumerate(chunks):
                 stops = self._stops([strings[row] for row in chunk])
-                answered = self._answer(
-                    [prompts[row] for row in chunk], common, stops, [seeds[row] for row in chunk], known
-                )
+                known = [found.pop(row) for row in chunk]
+                take = all(row is None or last_reader[id(row.cache)] == number for row in known)
+                asked = [prompts[row] for row in chunk]
+                answered = self._answer(asked, common, stops, [seeds[row] for row in chunk], known, take)
                 replies.update(zip(chunk, answered, strict=True))
         return [replies[row] for row in range(len(prompts))]
 
-    def _chunks(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-        """Cut rows, ordered by length, into batches within the limits."""
+    def _find(self, prompts: Sequence[list[int]]) -> dict[int, CachedRow | None]:
+        """What is known of each prompt; nothing else is kept."""
+        known, self._cached = self._cached, []
+        return {row: _longest_prefix(prompt, known) for row, prompt in enumerate(prompts)}
+
+    def _chunks(self, found: Mapping[int, CachedRow | None], lengths: Sequence[int]) -> list[list[int]]:
+        """Divide prompts into chunks that are decoded together: those whose beginnings lie in one cache, if they fit.
+
+        Args:
+            found: What is known of each prompt.
+            lengths: Of each prompt with the longest reply.
+        """
+        groups: dict[int, list[int]] = {}
+        for row in sorted(found, key=lambda row: lengths[row]):
+            known = found[row]
+            groups.setdefault(0 if known is None else id(known.cache), []).append(row)
         chunks: list[list[int]] = []
-        for row in order:
-            rows = len(chunks[-1]) + 1 if chunks else 0
-            if chunks and rows <= self.max_rows and rows * lengths[row] <= self.max_tokens:
+        for group in groups.values():
+            if chunks and self._fits(len(chunks[-1]) + len(group), max(lengths[row] for row in chunks[-1] + group)):
+                chunks[-1] += group
+                continue
+            chunks.append([])
+            for row in group:  # the longer ones come later
+                if chunks[-1] and not self._fits(len(chunks[-1]) + 1, lengths[row]):
+                    chunks.append([])
                 chunks[-1].append(row)
-            else:
-                chunks.append([row])
         return chunks
+
+    def _fits(self, rows: int, longest: int) -> bool:
+        return rows <= self.max_rows and rows * longest <= self.max_tokens
 
     def _stops(self, strings: Sequence[Sequence[str]]) -> StopStrings | None:
         return StopStrings(self.tokenizer, strings) if self.tokenizer is not None and any(strings) else None
@@ -129,14 +151,15 @@ class TransformersGenerator:
         sampling: SamplingParams,
         stops: StopStrings | None,
         seeds: list[int],
-        known: list[CachedRow],
+        known: list[CachedRow | None],
+        take: bool,
     ) -> list[Generation]:
         uniforms = row_uniforms(seeds, sampling.max_new_tokens).to(self.model.device)
         if not self.max_cached_tokens:
             padded = PaddedContext(self.model, prompts, self.pad_token_id)
             return _decode(padded, len(prompts), sampling, stops, uniforms)
-        found = [_longest_prefix(prompt, known) for prompt in prompts]
-        context = RowContext(self.model, self._trunk, prompts, found, sampling.max_new_tokens, self.pad_token_id)
+        room = sampling.max_new_tokens
+        context = RowContext(self.model, self._trunk, prompts, known, room, self.pad_token_id, take=take)
         replies = _decode(context, len(prompts), sampling, stops, uniforms)
         places = context.cached_rows()
         rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
@@ -195,6 +218,10 @@ def _allocated(rows: Sequence[CachedRow]) -> int:
     """Tokens that the caches of some rows have memory for."""
     caches = {id(row.cache): row.cache for row in rows}
     return sum(cache.rows * cache.capacity for cache in caches.values())
+
+
+def _present(found: Mapping[int, CachedRow | None], rows: Iterable[int]) -> list[CachedRow]:
+    return [known for row in rows if (known := found[row]) is not None]
 
 
 def _longest_prefix(prompt: list[int], known: Sequence[CachedRow]) -> CachedRow | None:

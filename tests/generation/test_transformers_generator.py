@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen3ForCausalLM
 
+from agent_r1_trainer._compat import RowCache
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from agent_r1_trainer.generation.contexts import CachedRow
 from tests.helpers.training import WORDS, make_model
 
 STOP = (1,)
@@ -134,7 +137,62 @@ def test_conversations_that_grow_are_read_from_where_they_ended(build, limits):
 
 def test_batches_stay_within_rows_and_tokens():
     generator = TransformersGenerator(make_model(), pad_token_id=0, max_rows=3, max_tokens=40)
-    assert generator._chunks([0, 1, 2, 3, 4, 5], [4, 5, 6, 20, 20, 90]) == [[0, 1, 2], [3, 4], [5]]
+    lengths = [20, 4, 5, 90, 6, 20]
+    assert generator._chunks(dict.fromkeys(range(6)), lengths) == [[1, 2, 4], [0, 5], [3]]
+    one, other = RowCache(3, 10), RowCache(2, 10)
+    found = {row: CachedRow([3], cache, 0) for row, cache in enumerate([one, other, one, other, one])}
+    assert generator._chunks(found, [9] * 5) == [[0, 2, 4], [1, 3]]  # none is copied to a chunk of another cache
+    assert generator._chunks({**found, 5: None}, [9] * 6) == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_rows_of_several_caches_and_rows_that_share_a_beginning_are_read_on_from_there():
+    model, sampling = make_model(), SamplingParams(4, STOP)
+    generator = TransformersGenerator(model, pad_token_id=0, max_rows=2)
+    fresh = TransformersGenerator(model, pad_token_id=0, max_cached_tokens=0)
+    batch = prompts(5)
+    replies = generator.generate(batch, sampling, range(5))
+    assert len({id(row.cache) for row in generator._cached}) > 1
+    generator.max_rows = 8
+    grown = [prompt + reply.ids + [4] for prompt, reply in zip(batch, replies, strict=True)]
+    grown += [grown[2] + [5, 6], grown[2] + [7]]  # three that go on from one row
+    for conversations in (grown, [prompt + [3] for prompt in grown[::-1]]):
+        found = generator.generate(conversations, sampling, range(7))
+        expected = fresh.generate(conversations, sampling, range(7))
+        assert [reply.ids for reply in found] == [reply.ids for reply in expected]
+
+
+@pytest.mark.parametrize(("rows", "added", "reply"), [(16, 100, 100), (32, 60, 200)])
+def test_keys_and_values_take_at_most_1_6_times_the_memory_of_the_tokens(rows, added, reply, monkeypatch):
+    config = make_model().config
+    config.vocab_size, config.max_position_embeddings = 1000, 8192
+    torch.manual_seed(0)
+    model = Qwen3ForCausalLM(config)  # one word in a hundred ends a reply
+    generator = TransformersGenerator(model, pad_token_id=0, max_tokens=10**9, max_cached_tokens=10**9)
+    caches, peak, rng = weakref.WeakSet(), 0.0, random.Random(0)
+    start, aim = RowCache.__init__, RowCache.aim
+
+    def started(cache, *args):
+        start(cache, *args)
+        caches.add(cache)
+
+    def aimed(cache, *args):
+        nonlocal peak
+        aim(cache, *args)
+        stores = [store for one in list(caches) for store in (*one.keys, *one.values)]
+        peak = max(peak, sum(store.size(0) * store.size(2) for store in stores if store.dim() == 4) / 4)
+
+    def words():
+        return [rng.randrange(10, 1000) for _ in range(rng.randrange(added // 2, added * 3 // 2))]
+
+    monkeypatch.setattr(RowCache, "__init__", started)
+    monkeypatch.setattr(RowCache, "aim", aimed)
+    conversations = [words() for _ in range(rows)]
+    for turn in range(5):
+        seeds = [rows * turn + row for row in range(rows)]
+        replies = generator.generate(conversations, SamplingParams(reply, tuple(range(10))), seeds)
+        conversations = [c + r.ids + words() for c, r in zip(conversations, replies, strict=True)]
+    live = sum(map(len, conversations))
+    assert 0.9 * live < peak <= 1.6 * live, peak / live
 
 
 def test_nothing_is_kept_beyond_the_budget_nor_where_it_would_be_wrong():
