@@ -414,6 +414,11 @@ class StepPOConfig(BaseConfig):
         None, "Temperature of the evaluation. None takes the one of training."
     )
     eval_greedy: bool = setting(False, "Evaluate greedily as well, as metrics `eval_greedy_...`.")
+    entropy_steps: NonNegativeInt | None = setting(
+        None,
+        "Updates from one that measures the metric `entropy` to the next. None: those that are logged; 0: none, but "
+        "with entropy_coef, where all do.",
+    )
     log_completions: bool = setting(False, "Print a sample of episodes with every log, and keep tables in output_dir.")
     num_completions_to_print: int = setting(4, "Episodes in that sample.")
 

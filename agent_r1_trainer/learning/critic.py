@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.credit import Level
-from agent_r1_trainer.learning.scoring import ValueHead, read_values
+from agent_r1_trainer.learning.scoring import ValueHead, read_rows, read_values
 from agent_r1_trainer.learning.value_scale import SCALE_ONLY, Units, ValueScales
 from agent_r1_trainer.packing import MicroBatch
 
@@ -65,7 +65,7 @@ class CriticModel(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, rows: Tensor, columns: Tensor, heads: Tensor | None = None
     ) -> Tensor:
         """Values [n] at positions (rows, columns) of a right-padded batch [B, L], by rows `heads` [n] of the head."""
-        hidden = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
+        hidden = read_rows(self.trunk, self.trunk.config, input_ids, attention_mask)
         return read_values(self.head, hidden, rows, columns, heads)
 
 

@@ -7,6 +7,7 @@ through the model's own `forward`, so that DDP and PEFT wrap it like any other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypedDict, cast
@@ -26,12 +27,14 @@ from agent_r1_trainer._compat import (
 )
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.losses import token_log_probs
-from agent_r1_trainer.packing import MicroBatch
+from agent_r1_trainer.packing import MicroBatch, needs_padding_mask
 
-__all__ = ["Reference", "ScoreRequest", "Scores", "ValueHead", "attach_scoring", "read_values", "score"]
+__all__ = ["Reference", "ScoreRequest", "Scores", "ValueHead", "attach_scoring", "read_rows", "read_values", "score"]
 
-CHUNK = 4096
-"""Tokens whose logits exist at the same time: with 150,000 words, 2.5 GB in fp32."""
+CHUNK = 1024
+"""Tokens whose logits exist at the same time: with 150,000 words, 0.6 GB in fp32."""
+_SMALL = 1 << 24
+"""Logits that are never divided, however many tokens they are of: 64 MB in fp32."""
 
 
 class ScoreRequest(TypedDict, total=False):
@@ -41,7 +44,7 @@ class ScoreRequest(TypedDict, total=False):
         rows: [M] row of each response token.
         columns: [M] column of each response token (its logits are those of the column before).
         ids: [M] the tokens.
-        entropy_gradient: Whether the entropies have a gradient.
+        entropy: Whether entropies are wanted, too.
         value_rows: [n] row of each position whose value is read. Absent: no values.
         value_columns: [n] its column.
         value_heads: [n] row of the value head that predicts it.
@@ -51,7 +54,7 @@ class ScoreRequest(TypedDict, total=False):
     rows: Tensor
     columns: Tensor
     ids: Tensor
-    entropy_gradient: bool
+    entropy: bool
     value_rows: Tensor
     value_columns: Tensor
     value_heads: Tensor
@@ -95,10 +98,23 @@ def read_values(
     return head(states.detach() if detach else states, heads)
 
 
+def read_rows(trunk: nn.Module, config: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    """Hidden states [B, L, width] of rows that are padded on the right, right where there is no padding.
+
+    Args:
+        trunk: Of a causal language model.
+        config: Of the model.
+        input_ids: [B, L].
+        attention_mask: [B, L]; the model gets it only if it needs it.
+    """
+    mask = {"attention_mask": attention_mask} if needs_padding_mask(config) else {}
+    return trunk(input_ids=input_ids, **mask, use_cache=False).last_hidden_state
+
+
 def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0) -> None:
     """Let `model(..., score=ScoreRequest)` return scores; without `score` the forward is the model's own.
 
-    The scores are a dict: `logprobs` [M] and `entropies` [M], and `values` [n] if asked for. A deep copy of the model
+    The scores are a dict: `logprobs` [M], and `entropies` [M] and `values` [n] if asked for. A deep copy of the model
     keeps the ability.
 
     Args:
@@ -124,15 +140,14 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0)
 
         body = self.get_submodule(trunk.name)
 
-        def score_tokens(hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-            logits = apply_head(self, body, hidden).float()
-            return token_log_probs(logits, ids, temperature, entropy_gradient=score.get("entropy_gradient", False))
+        def score_tokens(hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+            logits = apply_head(self, body, hidden)
+            return token_log_probs(logits, ids, temperature, entropy=score.get("entropy", False), scratch=True)
 
-        # PEFT adds arguments of its own, all None; the trunk gets those that mean something.
-        inputs = {name: kwargs[name] for name in ("input_ids", "attention_mask") if kwargs.get(name) is not None}
-        hidden = body(*args, **inputs, use_cache=False).last_hidden_state
-        logprobs, entropies = _in_chunks(score_tokens, hidden[score["rows"], score["columns"] - 1], score["ids"])
-        output = {"logprobs": logprobs, "entropies": entropies}
+        # PEFT adds arguments of its own, all None.
+        hidden = read_rows(body, self.config, kwargs["input_ids"], kwargs["attention_mask"])
+        states = hidden[score["rows"], score["columns"] - 1]
+        output = _in_chunks(score_tokens, states, score["ids"], self.config.get_text_config().vocab_size)
         if "value_rows" in score:
             detach = score.get("detach_values", False)
             head = cast(ValueHead, self.value_head)
@@ -144,18 +159,24 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0)
     inner.forward = MethodType(forward, inner)
 
 
-def _in_chunks(score_tokens: Any, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Score tokens CHUNK at a time; with gradients the logits of a chunk are computed again in the backward pass."""
-    if len(ids) <= CHUNK:
-        return score_tokens(hidden, ids)
-    parts = []
-    for part, part_ids in zip(hidden.split(CHUNK), ids.split(CHUNK), strict=True):
-        if torch.is_grad_enabled():
-            parts.append(checkpoint(score_tokens, part, part_ids, use_reentrant=False))
-        else:
-            parts.append(score_tokens(part, part_ids))
-    logprobs, entropies = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
+def _in_chunks(
+    score_tokens: Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]],
+    hidden: Tensor,
+    ids: Tensor,
+    vocabulary: int,
+) -> dict[str, Tensor]:
+    """Score tokens CHUNK at a time; with gradients the logits of a chunk are computed again in the backward pass.
+
+    Those of the last one stay: the backward pass begins with them, before any others exist again.
+    """
+    count = max(-(-len(ids) // max(CHUNK, _SMALL // vocabulary)), 1)
+    parts = list(zip(hidden.tensor_split(count), ids.tensor_split(count), strict=True))
+    scores = [checkpoint(score_tokens, *part, use_reentrant=False) for part in parts[:-1]]
+    logprobs, entropies = zip(*scores, score_tokens(*parts[-1]), strict=True)
+    output = {"logprobs": torch.cat(logprobs)}
+    if entropies[0] is not None:
+        output["entropies"] = torch.cat(entropies)
+    return output
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +185,12 @@ class Scores:
 
     Attributes:
         logprobs: [M] of the response tokens.
-        entropies: [M] of their distributions.
+        entropies: [M] of their distributions; None if they were not asked for.
         values: [S], at level "token" [M]; None if they were not asked for.
     """
 
     logprobs: Tensor
-    entropies: Tensor
+    entropies: Tensor | None
     values: Tensor | None
 
 
@@ -180,7 +201,7 @@ def score(
     values: bool,
     level: Level = "step",
     detach_values: bool = False,
-    entropy_gradient: bool = False,
+    entropy: bool = False,
 ) -> Scores:
     """Score a micro-batch with a model that `attach_scoring` prepared.
 
@@ -190,16 +211,14 @@ def score(
         values: Read the value head too.
         level: Where: at each step, or at each response token.
         detach_values: Keep the value head's gradient from the trunk.
-        entropy_gradient: Whether the entropies are differentiated too; it keeps another tensor of logits' size.
+        entropy: Compute entropies too.
     """
-    request = ScoreRequest(
-        rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids, entropy_gradient=entropy_gradient
-    )
+    request = ScoreRequest(rows=batch.token_row, columns=batch.token_col, ids=batch.token_ids, entropy=entropy)
     if values:
         request["value_rows"], request["value_columns"], request["value_heads"] = batch.value_positions(level)
         request["detach_values"] = detach_values
     output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, score=request)
-    return Scores(output["logprobs"], output["entropies"], output.get("values"))
+    return Scores(output["logprobs"], output.get("entropies"), output.get("values"))
 
 
 class Reference:

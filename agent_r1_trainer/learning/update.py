@@ -70,7 +70,9 @@ class Updater:
         in_head = {id(parameter) for parameter in self._head}
         self._policy = [p for p in policy.parameters() if p.requires_grad and id(p) not in in_head]
 
-    def run(self, model: nn.Module, experience: Experience, index: int, *, warmup: bool) -> UpdateResult:
+    def run(
+        self, model: nn.Module, experience: Experience, index: int, *, warmup: bool, entropy: bool = False
+    ) -> UpdateResult:
         """Compute the gradients of update `index` of a rollout.
 
         Args:
@@ -78,6 +80,7 @@ class Updater:
             experience: The rollout.
             index: Which of its updates.
             warmup: Only the critic learns.
+            entropy: Measure the policy's entropy, whether or not the loss has it.
 
         Raises:
             RuntimeError: Too many updates in a row had a loss or gradient that was not finite.
@@ -89,7 +92,7 @@ class Updater:
             batch = batch.to(self._accelerator.device)
             synchronise_gradients(self._accelerator, number == len(update.batches) - 1)
             if self._critic is None or not warmup:
-                total += self._policy_pass(model, experience, update, batch, metrics, warmup=warmup)
+                total += self._policy_pass(model, experience, update, batch, metrics, warmup=warmup, entropy=entropy)
             if self._critic is not None:
                 total += self._critic_pass(self._critic, experience, update, batch, metrics)
         ranks = self._accelerator.num_processes
@@ -111,6 +114,7 @@ class Updater:
         metrics: MetricSums,
         *,
         warmup: bool,
+        entropy: bool,
     ) -> Tensor:
         """Add one micro-batch's gradients to the policy and its value head; returns its share of the loss."""
         with_head = self._config.uses_critic and self._critic is None
@@ -122,7 +126,7 @@ class Updater:
                 values=with_head,
                 level=experience.level,
                 detach_values=detach,
-                entropy_gradient=self._config.entropy_coef > 0,
+                entropy=entropy or self._config.entropy_coef > 0,
             )
             loss = self._policy_loss(scores, experience, update, batch, metrics)
             if scores.values is not None:

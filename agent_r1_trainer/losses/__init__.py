@@ -4,6 +4,7 @@ Tokens are flat vectors [M] over the response tokens of a micro-batch, steps are
 maps one to the other; a ratio is reduced by step, never by row.
 """
 
+from agent_r1_trainer.losses.log_probs import token_log_probs
 from agent_r1_trainer.losses.metrics import MetricSums
 from agent_r1_trainer.losses.policy import (
     MAX_LOG_RATIO,
@@ -27,7 +28,6 @@ from agent_r1_trainer.losses.tokens import (
     segment_mean,
     segment_sum,
     step_weights,
-    token_log_probs,
     token_weights,
 )
 

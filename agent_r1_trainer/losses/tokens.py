@@ -1,4 +1,4 @@
-"""Log-probabilities of tokens, their sums and means inside a step, and the weights of the steps of a mini-batch.
+"""Sums and means of tokens inside a step, and the weights of the steps of a mini-batch.
 
 Response tokens of a micro-batch lie in one flat vector of M entries, whatever row they came from; ``token_step`` says
 which of the S steps a token belongs to. So a packed row with several responses needs no special case anywhere.
@@ -18,38 +18,12 @@ __all__ = [
     "segment_mean",
     "segment_sum",
     "step_weights",
-    "token_log_probs",
     "token_weights",
 ]
 
 Aggregation = Literal[
     "step_mean", "token_mean", "token_sum", "trajectory_mean", "trajectory_step_mean", "trajectory_step_sum"
 ]
-
-
-def token_log_probs(
-    logits: Tensor, ids: Tensor, temperature: float = 1.0, *, entropy_gradient: bool = True
-) -> tuple[Tensor, Tensor]:
-    """Log-probability of each sampled id and the entropy of its distribution, in fp32.
-
-    Args:
-        logits: [M, V] the logits that predict each token (those of the position before it).
-        ids: [M] int64, the sampled ids.
-        temperature: The temperature that they were sampled at.
-        entropy_gradient: Whether the entropies have a gradient. It costs another [M, V] in memory, so leave it out
-            where they are only reported.
-
-    Returns:
-        Log-probabilities [M], with gradient, and entropies [M] (nats).
-    """
-    scores = logits.float() / temperature
-    normaliser = torch.logsumexp(scores, dim=-1)
-    logps = scores.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - normaliser
-    # H = log Z - sum p s. A banned token (a score of -inf) has p = 0, and 0 times a finite floor is 0, not NaN.
-    floor = torch.finfo(scores.dtype).min
-    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        entropies = normaliser - (torch.softmax(scores, dim=-1) * scores.clamp(min=floor)).sum(-1)
-    return logps, entropies
 
 
 def segment_sum(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:

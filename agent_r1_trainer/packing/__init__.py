@@ -4,7 +4,7 @@
 """
 
 from agent_r1_trainer.packing.batches import MicroBatch, collate, filler, micro_batches, plan_minibatches
-from agent_r1_trainer.packing.exactness import merge_obstacle
+from agent_r1_trainer.packing.exactness import merge_obstacle, needs_padding_mask
 from agent_r1_trainer.packing.units import Layout, PackingStats, Unit, continues, merge_units, packing_stats
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "merge_obstacle",
     "merge_units",
     "micro_batches",
+    "needs_padding_mask",
     "packing_stats",
     "plan_minibatches",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["merge_obstacle"]
+__all__ = ["merge_obstacle", "needs_padding_mask"]
 
 _CAUSAL_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 _STATIC_ROPE = {"default", "linear", "yarn", "llama3", "proportional"}
@@ -34,8 +34,30 @@ def merge_obstacle(config: Any, model: nn.Module | None = None) -> str | None:
     )
 
 
+def needs_padding_mask(config: Any) -> bool:
+    """Whether a model must be told where a row's padding on the right begins, for the positions before it.
+
+    Not where each position reads those before it alone, as attention over windows, recurrences and convolutions of
+    causal models do too: what follows is never seen. Without a mask, attention takes the kernel for causal rows, and
+    keys and values are not copied for every head that reads them.
+
+    Args:
+        config: A transformers configuration (``model.config``).
+    """
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return _sees_what_follows(text) or getattr(text, "_attn_implementation", None) not in _CAUSAL_ATTENTION
+
+
+def _sees_what_follows(config: Any) -> bool:
+    return bool(
+        getattr(config, "is_encoder_decoder", False)
+        or getattr(config, "is_causal", True) is False
+        or getattr(config, "use_bidirectional_attention", None) in (True, "all")
+    )
+
+
 def _attention_obstacle(config: Any) -> str | None:
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_causal", True) is False:
+    if _sees_what_follows(config):
         return "its attention is not causal"
     layers = set(getattr(config, "layer_types", None) or [])
     other = sorted(layers - {"full_attention"})

@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 _APPLIED = frozenset(
     "rollout_concurrency generation_batch_rows generation_batch_tokens generation_cache_tokens micro_batch_tokens "
     "merge_steps max_skipped_updates max_masked_ratio critic_learning_rate critic_max_grad_norm eval_env_kwargs "
-    "eval_episodes eval_num_generations eval_temperature eval_greedy log_completions num_completions_to_print".split()
+    "eval_episodes eval_num_generations eval_temperature eval_greedy entropy_steps log_completions "
+    "num_completions_to_print".split()
 )
 """Fields of `StepPOConfig` itself that a resumed run takes from now; those of `TrainingArguments` are all such but:"""
 _FIXED = frozenset("seed optim optim_args optim_target_modules".split())

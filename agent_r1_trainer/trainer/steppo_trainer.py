@@ -326,7 +326,13 @@ class StepPOTrainer(CheckpointedTrainer):
             self._experience = self._collect(step // self.args.updates_per_rollout)
         model.train()
         started = time.perf_counter()
-        result = self._updater.run(model, self._experience, index, warmup=step < self.args.critic_warmup_steps)
+        result = self._updater.run(
+            model,
+            self._experience,
+            index,
+            warmup=step < self.args.critic_warmup_steps,
+            entropy=self._measures_entropy(step),
+        )
         if self.critic is not None:
             self.critic.step()
         self._totals["loss"] += result.loss
@@ -335,6 +341,13 @@ class StepPOTrainer(CheckpointedTrainer):
         self._store.add({**result.metrics, "loss": result.loss, "time/update": time.perf_counter() - started})
         self._store.add({"skipped_updates": float(self._updater.skipped)})
         return torch.tensor(result.loss, device=self.accelerator.device)
+
+    def _measures_entropy(self, step: int) -> bool:
+        """Whether the update after so many steps reports the entropy."""
+        every = self.args.entropy_steps
+        if every is None:
+            return (step + 1) % self.state.logging_steps == 0 or (step == 0 and self.args.logging_first_step)
+        return every > 0 and (step + 1) % every == 0
 
     def _clip_grad_norm(self, model: nn.Module) -> float:
         """Gradients were clipped, policy and critic apart, when `training_step` decided about the update."""

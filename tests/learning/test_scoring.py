@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers.modeling_outputs import CausalLMOutput
 
+from agent_r1_trainer._compat import find_trunk
 from agent_r1_trainer.learning import scoring
 from agent_r1_trainer.learning.critic import CriticModel
-from agent_r1_trainer.learning.scoring import Reference, attach_scoring, score
-from agent_r1_trainer.packing import Layout, collate, merge_units
+from agent_r1_trainer.learning.scoring import Reference, attach_scoring, read_rows, score
+from agent_r1_trainer.packing import Layout, collate, merge_units, needs_padding_mask
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.architectures import ARCHITECTURES, make_architecture
 from tests.helpers.training import make_model
@@ -41,6 +42,7 @@ def whole(model, batch, temperature):
 @pytest.mark.parametrize("chunk", [4096, 2])
 def test_scores_are_those_of_the_whole_logits_in_every_architecture(kind, chunk, batch, monkeypatch):
     monkeypatch.setattr(scoring, "CHUNK", chunk)
+    monkeypatch.setattr(scoring, "_SMALL", 1)
     model = make_architecture(kind)
     logps, entropies = expected(model, batch, 0.7)
     differentiable = kind != "rwkv"  # whose own backward pass fails in transformers 5
@@ -49,7 +51,7 @@ def test_scores_are_those_of_the_whole_logits_in_every_architecture(kind, chunk,
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     attach_scoring(model, temperature=0.7, value_head=1)
-    scores = score(model, batch, values=True)
+    scores = score(model, batch, values=True, entropy=True)
     torch.testing.assert_close(scores.logprobs, logps, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(scores.entropies, entropies, atol=1e-5, rtol=1e-5)
     assert scores.values is not None and len(scores.values) == 3
@@ -59,6 +61,36 @@ def test_scores_are_those_of_the_whole_logits_in_every_architecture(kind, chunk,
     for parameter, gradient in zip((p for p in model.parameters() if id(p) not in head), gradients, strict=True):
         if gradient is not None:
             torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_rows_read_the_same_to_the_last_bit_without_a_mask_of_their_padding(kind, batch):
+    model = make_architecture(kind)
+    assert not needs_padding_mask(model.config)
+    trunk = model.get_submodule(find_trunk(model).name)
+    own = batch.attention_mask.bool()
+    with torch.no_grad():
+        masked = trunk(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False)
+        found = read_rows(trunk, model.config, batch.input_ids, batch.attention_mask)
+        other = read_rows(trunk, model.config, batch.input_ids.where(own, 7), batch.attention_mask)
+    assert torch.equal(found[own], masked.last_hidden_state[own])
+    assert torch.equal(found[own], other[own])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"is_causal": False}, {"is_encoder_decoder": True}, {"use_bidirectional_attention": "all"}]
+)
+def test_a_model_whose_positions_see_what_follows_is_told_of_padding(changes, batch):
+    model = make_model()
+    for name, value in changes.items():
+        setattr(model.config, name, value)
+    assert needs_padding_mask(model.config)
+    given = []
+    model.model.register_forward_pre_hook(lambda _, args, kwargs: given.append(kwargs), with_kwargs=True)
+    read_rows(model.model, model.config, batch.input_ids, batch.attention_mask)
+    assert given[0]["attention_mask"] is batch.attention_mask
+    model.config._attn_implementation = "own"  # of a user's, which may do anything
+    assert needs_padding_mask(model.config)
 
 
 def test_a_separate_critic_reads_hidden_states_of_any_width():
@@ -81,14 +113,15 @@ def test_a_model_without_hidden_states_to_read_is_refused():
 
 
 @pytest.mark.parametrize("chunk", [4096, 2])
-def test_entropies_are_differentiated_only_where_they_are_in_the_loss(chunk, batch, monkeypatch):
+def test_entropies_are_computed_only_where_they_are_asked_for(chunk, batch, monkeypatch):
     monkeypatch.setattr(scoring, "CHUNK", chunk)
+    monkeypatch.setattr(scoring, "_SMALL", 1)
     model = make_model()
     attach_scoring(model, temperature=0.7)
     scores = score(model, batch, values=False)
-    assert not scores.entropies.requires_grad and scores.logprobs.requires_grad
-    again = score(model, batch, values=False, entropy_gradient=True)
-    assert torch.equal(again.entropies, scores.entropies) and torch.equal(again.logprobs, scores.logprobs)
+    assert scores.entropies is None
+    again = score(model, batch, values=False, entropy=True)
+    assert torch.equal(again.logprobs, scores.logprobs)
     _, entropies = whole(model, batch, 0.7)
     (gradient,) = torch.autograd.grad(again.entropies.sum(), model.lm_head.weight)
     (reference,) = torch.autograd.grad(entropies.sum(), model.lm_head.weight)

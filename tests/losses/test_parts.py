@@ -19,7 +19,6 @@ from agent_r1_trainer.losses import (
     segment_mean,
     segment_sum,
     step_weights,
-    token_log_probs,
     token_weights,
 )
 
@@ -262,21 +261,3 @@ class TestMetrics:
         pairs, maxima = MetricSums().stack()
         assert pairs.shape == (0, 2) and maxima.shape == (0,)
         assert MetricSums().unstack(pairs, maxima).means() == {}
-
-
-def test_token_log_probs():
-    logits, ids = random(0, 20).reshape(4, 5).float(), torch.tensor([0, 4, 2, 2])
-    logps, entropies = token_log_probs(logits, ids, temperature=0.7)
-    for row, token, logp, entropy in zip(logits.double().numpy(), ids, logps, entropies, strict=True):
-        p = np.exp(row / 0.7) / np.exp(row / 0.7).sum()
-        assert logp.item() == pytest.approx(np.log(p[token]), rel=1e-5)
-        assert entropy.item() == pytest.approx(-(p * np.log(p)).sum(), rel=1e-5)
-    assert token_log_probs(logits.bfloat16(), ids)[0].dtype == torch.float32
-
-
-def test_banned_tokens_leave_the_entropy_and_its_gradient_finite():
-    logits = torch.tensor([[0.0, -math.inf, 1.0]], requires_grad=True)
-    logps, entropies = token_log_probs(logits, torch.tensor([0]))
-    p = math.exp(logps.item())
-    assert entropies.item() == pytest.approx(-(p * math.log(p) + (1 - p) * math.log(1 - p)), rel=1e-6)
-    assert torch.isfinite(torch.autograd.grad((logps + entropies).sum(), logits)[0]).all()

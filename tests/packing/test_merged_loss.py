@@ -83,7 +83,8 @@ def run(model, trajectories, *, merge=True, token_budget=150, level="sequence", 
     for units in micro_batches(merge_units(trajectories, merge)[share], token_budget):
         batch = collate(units, trajectories, layout, pad_id=3)
         hidden = model.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-        logps, entropies = token_log_probs(model.lm_head(hidden[batch.token_row, batch.token_col - 1]), batch.token_ids)
+        logits = model.lm_head(hidden[batch.token_row, batch.token_col - 1])
+        logps, entropies = token_log_probs(logits, batch.token_ids, entropy=True)
         values = model.value_head(hidden[batch.value_row, batch.value_col]).squeeze(-1)
         policy, _ = policy_loss(
             config,

@@ -255,3 +255,28 @@ def test_trainers_that_cannot_work_are_refused(kwargs, message, tmp_path):
 def test_a_run_that_would_end_inside_a_rollout_is_refused(tmp_path):
     with pytest.raises(ValueError, match="inside a rollout"):
         make_trainer(tmp_path, num_train_epochs=0.1).train()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [2, 4]),
+        ({"logging_first_step": True}, [1, 2, 4]),
+        ({"entropy_steps": 4}, [4]),
+        ({"entropy_steps": 0}, []),
+        ({"entropy_steps": 0, "entropy_coef": 0.1}, [1, 2, 3, 4]),
+    ],
+)
+def test_the_entropy_is_measured_in_the_updates_that_are_asked_for(settings, expected, tmp_path):
+    trainer = make_trainer(tmp_path, max_steps=4, rollout_batch_size=4, **{"logging_steps": 2, **settings})
+    measured_in = []
+
+    class Store(type(trainer._store)):
+        def add(self, metrics):
+            super().add(metrics)
+            if "entropy" in metrics:
+                measured_in.append(trainer.state.global_step + 1)
+
+    trainer._store.__class__ = Store
+    trainer.train()
+    assert measured_in == expected
