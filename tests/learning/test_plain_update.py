@@ -57,12 +57,33 @@ def grpo(trajectories: list[Trajectory], earned: list[list[float]]) -> list[floa
     return result
 
 
+def read(trajectories: list[Trajectory], name: str) -> tuple[list[Any], list[list[torch.Tensor]]]:
+    """Log-probabilities, those of the reference and entropies of each step; what the value head reads of each."""
+    model = policy_of(0 if name == "grpo" else len({trajectory.env for trajectory in trajectories}))
+    replies, decisions = [], []
+    for trajectory in trajectories:
+        decisions.append([])
+        for step in trajectory.steps:
+            ids = torch.tensor([step.prompt_ids + step.response_ids])
+            hidden = model.model(input_ids=ids).last_hidden_state[0]
+            places = hidden[len(step.prompt_ids) - 1 :][: max(len(step.response_ids), 1)]
+            logps = model.lm_head(places[: len(step.response_ids)]).log_softmax(-1)
+            chosen = logps.gather(-1, torch.tensor(step.response_ids, dtype=torch.int64)[:, None]).squeeze(-1)
+            with torch.no_grad():
+                logits = reference_of()(input_ids=ids).logits[0, len(step.prompt_ids) - 1 : -1]
+            held = logits.log_softmax(-1)[torch.arange(len(step.response_ids)), step.response_ids]
+            replies.append((chosen, held, -(logps.exp() * logps).sum(-1)))
+            decisions[-1].append(places[: len(step.response_ids)] if name == "token_gae" else places[:1])
+    return replies, decisions
+
+
 def plain(
     trajectories: list[Trajectory],
     name: str,
     level: str,
     aggregation: str,
     *,
+    seen=None,
     silence=False,
     overlong=False,
     factors=None,
@@ -74,28 +95,21 @@ def plain(
     names = list(dict.fromkeys(trajectory.env for trajectory in trajectories))
     model = policy_of(len(names) if name != "grpo" else 0)
     model.zero_grad()
-    # Log-probabilities, those of the reference and entropies of each step; values of all decisions; rewards.
-    replies, values, earned = [], [], []
-    for trajectory in trajectories:
-        of_trajectory = []
-        earned.append(trajectory.rewards)
-        for step in trajectory.steps:
-            hidden = model.model(input_ids=torch.tensor([step.prompt_ids + step.response_ids])).last_hidden_state[0]
-            places = hidden[len(step.prompt_ids) - 1 :][: max(len(step.response_ids), 1)]
-            logps = model.lm_head(places[: len(step.response_ids)]).log_softmax(-1)
-            chosen = logps.gather(-1, torch.tensor(step.response_ids, dtype=torch.int64)[:, None]).squeeze(-1)
-            with torch.no_grad():
-                ids = torch.tensor([step.prompt_ids + step.response_ids])
-                logits = reference_of()(input_ids=ids).logits[0, len(step.prompt_ids) - 1 : -1]
-            held = logits.log_softmax(-1)[torch.arange(len(step.response_ids)), step.response_ids]
-            replies.append((chosen, held, -(logps.exp() * logps).sum(-1)))
-            if kl == "k1":
-                earned[-1][step.turn] -= BETA * float((chosen - held).detach().sum())
-            if name != "grpo":
-                places = places[: len(step.response_ids)] if name == "token_gae" else places[:1]
-                row = names.index(trajectory.env)
-                of_trajectory.append(places @ model.value_head.linear.weight[row] + model.value_head.linear.bias[row])
-        values.append(torch.cat(of_trajectory) if of_trajectory else torch.zeros(0))
+    replies, decisions = seen or read(trajectories, name)
+    values = []
+    for trajectory, places in zip(trajectories, decisions, strict=True):
+        if name != "grpo":
+            head, row = model.value_head.linear, names.index(trajectory.env)
+            values.append(torch.cat([place @ head.weight[row] + head.bias[row] for place in places]))
+        else:
+            values.append(torch.zeros(0))
+    earned = [trajectory.rewards for trajectory in trajectories]
+    if kl == "k1":
+        penalties = iter(replies)
+        for rewards, trajectory in zip(earned, trajectories, strict=True):
+            for step in trajectory.steps:
+                chosen, held, _ = next(penalties)
+                rewards[step.turn] -= BETA * float((chosen - held).detach().sum())
 
     steps = [(trajectory, step) for trajectory in trajectories for step in trajectory.steps]
     if name == "grpo":
@@ -174,18 +188,25 @@ def plain(
         penalty = {"": 0.0 * d, "k1": 0.0 * d, "k2": d**2 / 2, "k3": (-d).exp() - 1 + d}[kl]
         policy_loss = policy_loss + weight * (surrogate + BETA * penalty - BONUS * entropies).mean()
     loss = policy_loss + VALUE * value_loss
-    loss.backward()
+    loss.backward(retain_graph=seen is not None)
     return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
 
 
 def compare(
-    trajectories: list[Trajectory], name: str, level: str, aggregation: str, *, plainly: Any = None, **settings
+    trajectories: list[Trajectory],
+    name: str,
+    level: str,
+    aggregation: str,
+    *,
+    seen: Any = None,
+    plainly: Any = None,
+    **settings,
 ):
     loss, gradients, experience, metrics = one_update(
         trajectories, advantage_estimator=name, importance_sampling_level=level, loss_aggregation=aggregation,
         gamma=GAMMA, lam=LAM, epsilon=CLIP, entropy_coef=BONUS, vf_coef=VALUE, **settings,
     )  # fmt: skip
-    expected, reference = plain(trajectories, name, level, aggregation, **(plainly or {}))
+    expected, reference = plain(trajectories, name, level, aggregation, seen=seen, **(plainly or {}))
     assert loss == pytest.approx(expected, rel=2e-5, abs=1e-6)
     assert flat(reference).norm() > 1e-3
     assert (flat(gradients) - flat(reference)).norm() < 2e-5 * flat(reference).norm()
@@ -198,8 +219,9 @@ AGGREGATIONS = get_args(Aggregation)
 @pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
 def test_an_update_is_the_one_computed_plainly(name):
     trajectories = make_trajectories(seed=2, groups=2)
+    seen = read(trajectories, name)
     for level, aggregation in product(["token", "sequence"], AGGREGATIONS):
-        compare(trajectories, name, level, aggregation)
+        compare(trajectories, name, level, aggregation, seen=seen)
 
 
 @pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
@@ -207,8 +229,9 @@ def test_replies_that_were_cut_leave_the_policy_term_and_its_denominators_only(n
     trajectories = make_trajectories(seed=3, groups=2)
     cut = sum(step.finish == "length" for t in trajectories for step in t.steps)
     assert 3 < cut < sum(map(len, trajectories)) - 3
+    settings = {"mask_truncated_completions": True, "plainly": {"silence": True}, "seen": read(trajectories, name)}
     for aggregation in AGGREGATIONS:
-        compare(trajectories, name, "sequence", aggregation, mask_truncated_completions=True, plainly={"silence": True})
+        compare(trajectories, name, "sequence", aggregation, **settings)
 
 
 @pytest.mark.parametrize("name", ["grpo", "step_gae", "token_gae"])
@@ -217,9 +240,10 @@ def test_overlong_episodes_leave_the_policy_term_and_its_denominators_only(name)
     trajectories = make_trajectories(seed=10, groups=2)
     for trajectory in trajectories[1::3]:
         trajectory.stop, trajectory.steps[-1].terminated = StopReason.PROMPT_TOO_LONG, False
+    seen = read(trajectories, name)
     for level, aggregation in product(["token", "sequence"], AGGREGATIONS):
         _, metrics = compare(
-            trajectories, name, level, aggregation, mask_overlong_episodes=True, plainly={"overlong": True}
+            trajectories, name, level, aggregation, mask_overlong_episodes=True, plainly={"overlong": True}, seen=seen
         )
         assert metrics["overlong_ratio"] == pytest.approx(1 / 3)
     _, metrics = compare(trajectories, name, "token", "trajectory_mean")
