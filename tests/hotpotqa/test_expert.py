@@ -45,6 +45,7 @@ def test_every_embedded_task_is_solved_with_all_its_evidence(split: str) -> None
 
 
 @pytest.mark.parametrize("arguments", [{"retrieval": "corpus"}, {"max_calls": 1}, {"force_first_search": True}])
+@pytest.mark.slow
 def test_every_embedded_task_is_solved_in_other_modes(arguments: dict[str, Any]) -> None:
     assert mean_recall(play(HotpotQAEnv("test", **arguments))) == 1.0
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 import yaml
 
@@ -22,6 +23,7 @@ def test_size():
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_the_start_is_honest():
     """Recorded on 240 tasks, twice: sampled 0.18 and 0.24, greedy 0.00, at temperature 0.3 0.07; valid replies 0.66."""
     model, tokenizer = load_tiny_policy(CHECKPOINT)
@@ -40,6 +42,7 @@ def test_the_recipe_trains_where_the_policy_was_cloned_and_tests_elsewhere():
     assert all(part["difficulty"] == ENV_KWARGS["difficulty"] for part in parts)
 
 
+@pytest.mark.slow
 def test_two_rollouts_of_the_recipe(tmp_path):
     settings = yaml.safe_load(find_recipe("household").read_text(encoding="utf-8"))
     settings |= {"rollout_batch_size": 8, "eval_episodes": 4, "env_kwargs": {**settings["env_kwargs"], "games": 50}}

@@ -130,6 +130,7 @@ def test_an_interrupted_run_is_readable_and_goes_on_to_the_same_end(config, tmp_
     assert exams[0] == exams[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_in_its_last_exam_trains_no_further(config, tmp_path, capsys):
     out = tmp_path / "run"
     assert train_command(config=config, preset=None, seed=0, out=out) == 0
@@ -162,6 +163,7 @@ def test_a_setting_that_cannot_work_is_said_in_words(config, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_longer_and_with_another_learning_rate(config, tmp_path, capsys, caplog):
     out = tmp_path / "run"
     settings = {

@@ -62,6 +62,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.slow
 def test_a_run_interrupted_inside_a_rollout_resumes_bit_equal(name, tmp_path):
     kwargs = {**RUN, **VARIANTS[name]}
     whole = make_trainer(tmp_path / "whole", **kwargs)
