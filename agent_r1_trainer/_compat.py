@@ -46,6 +46,7 @@ __all__ = [
     "recompute_activations",
     "reporting_fault",
     "synchronise_gradients",
+    "view_gradients",
 ]
 
 
@@ -238,6 +239,12 @@ def _attention_dtype(states: torch.Tensor) -> torch.dtype:
 def synchronise_gradients(accelerator: Any, now: bool) -> None:
     """Say whether the next backward pass is an optimizer step's last one; accelerate counts on knowing."""
     accelerator.gradient_state._set_sync_gradients(now)
+
+
+def view_gradients(accelerator: Any) -> None:
+    """Let gradients be views of the buckets that ranks exchange, instead of copies of them."""
+    if accelerator.ddp_handler is not None:
+        accelerator.ddp_handler.gradient_as_bucket_view = True
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
+from agent_r1_trainer.budgets import Budget
 from agent_r1_trainer.environments.factory import Recipe
 from agent_r1_trainer.fields import (
     Bounds,
@@ -89,6 +90,8 @@ def check_config(config: StepPOConfig) -> None:
     if config.fsdp:
         raise ValueError("fsdp is not supported yet; use `accelerate launch` with plain data parallelism")
     check_fields(config, leave_out=BaseConfig.__dataclass_fields__.keys() - StepPOConfig.__annotations__.keys())
+    for name in ("micro_batch_tokens", "generation_batch_tokens", "generation_cache_tokens"):
+        config.budget(name)
     _check_stops(config)
     _check_together(config)
     credit.get(config.advantage_estimator)
@@ -285,13 +288,16 @@ class StepPOConfig(BaseConfig):
         " part of the reply. Those that an environment's action format asks for are added.",
     )
     generation_batch_rows: Count = setting(512, "Most replies decoded at once on a process.")
-    generation_batch_tokens: Count = setting(
-        262_144, "Most tokens decoded at once: replies times the longest prompt with the longest reply."
+    generation_batch_tokens: Count | str | None = setting(
+        None,
+        "Most tokens decoded at once: replies times the longest prompt with the longest reply. Or the memory of their "
+        "keys and values, such as '12GiB', or 'auto', two fifths of what is free. None: 'auto', or 262144 on a CPU.",
     )
-    generation_cache_tokens: NonNegativeInt = setting(
-        131_072,
+    generation_cache_tokens: NonNegativeInt | str | None = setting(
+        None,
         "Most tokens whose keys and values a process keeps from turn to turn of a rollout, so that prompts which grow "
-        "by appending are not read again. 0 keeps none.",
+        "by appending are not read again. 0 keeps none. Or their memory, or 'auto', two fifths of what is free. None: "
+        "'auto', or 131072 on a CPU.",
     )
     history_thinking: Literal["keep", "strip"] = setting(
         "keep",
@@ -390,8 +396,10 @@ class StepPOConfig(BaseConfig):
     )
 
     # Batching and robustness
-    micro_batch_tokens: Count | None = setting(
-        None, "Most tokens, padding included, in one forward pass. None: 16384, or 4096 on a CPU."
+    micro_batch_tokens: Count | str | None = setting(
+        None,
+        "Most tokens, padding included, in one forward pass. Or the memory of a forward and backward pass, such as "
+        "'12GiB', or 'auto', what is free at the start. None: 'auto', or 4096 on a CPU.",
     )
     merge_steps: bool = setting(True, "Train turns whose prompt extends the previous one as one sequence.")
     max_skipped_updates: Count = setting(
@@ -451,7 +459,9 @@ class StepPOConfig(BaseConfig):
         on_cpu = self.use_cpu or not torch.cuda.is_available()
         derived = {
             "bf16": False if on_cpu else None,
-            "micro_batch_tokens": 4096 if on_cpu else 16384,
+            "micro_batch_tokens": 4096 if on_cpu else "auto",
+            "generation_batch_tokens": 262_144 if on_cpu else "auto",
+            "generation_cache_tokens": 131_072 if on_cpu else "auto",
             "metric_for_best_model": "eval_success",
             "ddp_find_unused_parameters": False,  # every parameter takes part in every micro-batch
         }
@@ -483,11 +493,9 @@ class StepPOConfig(BaseConfig):
 
         return cls(output_dir=output_dir, **algorithm_settings(algorithm, overrides))
 
-    @property
-    def token_budget(self) -> int:
-        """Most tokens, padding included, in one forward pass."""
-        assert self.micro_batch_tokens is not None  # set by __post_init__
-        return self.micro_batch_tokens
+    def budget(self, name: str) -> Budget:
+        """A budget of tokens or memory, by the name of its field."""
+        return Budget.read(name, getattr(self, name))
 
     @property
     def updates_per_rollout(self) -> int:

@@ -57,6 +57,12 @@ class PaddedContext:
         mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
         self._mask = torch.tensor(mask, device=model.device)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the cache, whatever its layers keep."""
+        parts = [value for layer in self._cache.layers for value in vars(layer).values()]
+        return sum(part.nbytes for part in parts if isinstance(part, Tensor))
+
     def start(self) -> Tensor:
         """Read the prompts; see `Context.start`."""
         return self._forward(self._ids, (self._mask.cumsum(dim=-1) - 1).clamp(min=0))

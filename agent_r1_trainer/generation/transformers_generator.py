@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, find_trunk
+from agent_r1_trainer.budgets import Budget, free_memory
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.prefixes import PrefixIndex
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
@@ -24,7 +25,7 @@ from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.token_ids import TokenIds
 
-__all__ = ["TransformersGenerator", "evaluation_mode", "rows_stay_valid"]
+__all__ = ["TransformersGenerator", "evaluation_mode", "generation_limits", "rows_stay_valid"]
 
 
 class TransformersGenerator:
@@ -166,6 +167,45 @@ class TransformersGenerator:
         if _allocated([*self._cached, *rows]) <= self.max_cached_tokens:
             self._cached += rows
         return replies
+
+
+@torch.no_grad()
+def generation_limits(
+    model: torch.nn.Module, budgets: tuple[Budget, Budget], pad_id: int, *, rows: bool
+) -> tuple[int, int]:
+    """Most tokens that are decoded at once, and that are kept from call to call.
+
+    Args:
+        model: The model, in the precision that it generates in; not wrapped by DDP or the like.
+        budgets: Of both. Where one names no size, it gets two fifths of what is free.
+        pad_id: Any valid id.
+        rows: Whether keys and values are kept in rows of their own.
+    """
+    if all(budget.tokens is not None for budget in budgets):
+        size, free = 1.0, 0.0
+    else:
+        inner = base_causal_lm(model)
+        with evaluation_mode(inner):
+            size = _row_bytes(inner, pad_id) if rows else _padded_bytes(inner, pad_id)
+        free = 0.4 * free_memory(inner.device)
+    return budgets[0].in_tokens(size, free), budgets[1].in_tokens(size, free)
+
+
+def _row_bytes(model: PreTrainedModel, pad_id: int) -> float:
+    """Memory of a token's keys and values in a `RowCache`."""
+    context = RowContext(model, model.get_submodule(find_trunk(model).name), [[pad_id]], [None], 1, pad_id)
+    context.start()
+    return sum(store[0, :, 0].nbytes for store in (*context.cache.keys, *context.cache.values))
+
+
+def _padded_bytes(model: PreTrainedModel, pad_id: int) -> float:
+    """Memory that a token adds to a cache of transformers."""
+    sizes = []
+    for length in (8, 16):
+        context = PaddedContext(model, [[pad_id] * length], pad_id)
+        context.start()
+        sizes.append(context.nbytes)
+    return (sizes[1] - sizes[0]) / 8
 
 
 def _decode(

@@ -78,6 +78,7 @@ class ExperienceMaker:
         reference: The reference, or None.
         scales: The units of the critic; None without one.
         pad_id: Padding.
+        token_budget: Most tokens, padding included, in one forward pass.
         merge: Whether steps are merged into sequences.
         envs: The environments of a mixture by name; empty where there is one only.
         loss_divisors: Dr. GRPO's constant for each environment, by name; see `plan_updates`.
@@ -93,6 +94,7 @@ class ExperienceMaker:
         reference: Reference | None,
         scales: ValueScales | None,
         pad_id: int,
+        token_budget: int,
         merge: bool,
         envs: Mapping[str, MixtureEntry] | None = None,
         loss_divisors: Mapping[str, float] | None = None,
@@ -103,6 +105,7 @@ class ExperienceMaker:
         self._critic = critic
         self._reference = reference
         self._pad_id = pad_id
+        self._token_budget = token_budget
         self._merge = merge
         self._loss_weights = {name: entry.loss_weight for name, entry in (envs or {}).items()}
         self._loss_divisors = loss_divisors
@@ -144,7 +147,7 @@ class ExperienceMaker:
             minibatches=config.num_minibatches,
             seed=(config.seed, rollout),
             aggregation=config.loss_aggregation,
-            token_budget=config.token_budget,
+            token_budget=self._token_budget,
             pad_id=self._pad_id,
             level=self._estimator.level,
             loss_weights=self._loss_weights,
@@ -277,7 +280,7 @@ class ExperienceMaker:
         which, queries = credit.value_queries(trajectories, self._config.bootstrap)
         layout = self._layout(queries)
         values = torch.zeros(layout.num_steps)
-        for group in micro_batches(merge_units(queries), self._config.token_budget):
+        for group in micro_batches(merge_units(queries), self._token_budget):
             batch = collate(group, queries, layout, self._pad_id).to(self._accelerator.device)
             if self._critic is not None:
                 batch.write_steps(values, self._critic.values(batch, wrapped=False))

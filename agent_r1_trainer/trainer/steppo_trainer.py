@@ -20,7 +20,8 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerContro
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_envs.files import write_json
-from agent_r1_trainer._compat import generation_model, recompute_activations
+from agent_r1_trainer._compat import generation_model, recompute_activations, view_gradients
+from agent_r1_trainer.budgets import free_memory
 from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
 from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument
@@ -30,10 +31,12 @@ from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest
 from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
 from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.generation.transformers_generator import generation_limits
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.learning.distributed import gather_items, held_by_main
 from agent_r1_trainer.learning.experience import Experience
 from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.memory import micro_batch_limit, pending_bytes
 from agent_r1_trainer.learning.scoring import Reference
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.metrics import mixture_metrics, summarize
@@ -154,9 +157,10 @@ class StepPOTrainer(CheckpointedTrainer):
             raise ValueError("DeepSpeed and FSDP are not supported yet: use accelerate with plain data parallelism")
         if args.n_gpu > 1:
             raise ValueError("start one process per GPU (accelerate launch): nn.DataParallel is not supported")
+        view_gradients(self.accelerator)
         self.run_lock = run_lock(args.output_dir)
         probe = Probe(models.policy, models.tokenizer)
-        self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens > 0)
+        self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens != 0)
         probe.check_scoring(temperature=args.temperature, merge=models.merge)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
@@ -250,10 +254,23 @@ class StepPOTrainer(CheckpointedTrainer):
             reference=self._reference(),
             scales=self._models.scales,
             pad_id=self.processing_class.pad_token_id,
+            token_budget=self._token_budget(policy),
             merge=self._models.merge,
             envs=self.entries,
             loss_divisors=self._loss_divisors,
         )
+
+    def _token_budget(self, policy: nn.Module) -> int:
+        """Most tokens of a forward pass: what the settings say, or what fits beside all that the first update makes."""
+        learning = [policy, *([] if self.critic is None else [self.critic.model])]
+        pending = pending_bytes(parameter for model in learning for parameter in model.parameters())
+        with self.accelerator.autocast():
+            policy.train()
+            free = free_memory(self.accelerator.device)
+            limit = micro_batch_limit(self.args.budget("micro_batch_tokens"), policy, free, pending)
+        if limit != self.args.micro_batch_tokens:
+            _LOGGER.info("micro_batch_tokens=%s comes to %d tokens", self.args.micro_batch_tokens, limit)
+        return limit
 
     def _make_critic(self, model: CriticModel, num_training_steps: int) -> SeparateCritic:
         model.to(self.accelerator.device).train()  # recomputes activations in training mode only; has no dropout
@@ -411,12 +428,19 @@ class StepPOTrainer(CheckpointedTrainer):
         The weights must not change within the block.
         """
         with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
+            pad_id = self.processing_class.pad_token_id
+            most, cached = generation_limits(
+                policy,
+                (self.args.budget("generation_batch_tokens"), self.args.budget("generation_cache_tokens")),
+                pad_id,
+                rows=self._keeps_rows,
+            )
             yield TransformersGenerator(
                 policy,
-                pad_token_id=self.processing_class.pad_token_id,
+                pad_token_id=pad_id,
                 max_rows=self.args.generation_batch_rows,
-                max_tokens=self.args.generation_batch_tokens,
-                max_cached_tokens=self.args.generation_cache_tokens if self._keeps_rows else 0,
+                max_tokens=most,
+                max_cached_tokens=cached if self._keeps_rows else 0,
                 tokenizer=self.processing_class,
             )
 

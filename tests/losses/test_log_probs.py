@@ -10,9 +10,9 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from agent_r1_trainer.learning import scoring
+from agent_r1_trainer.learning.memory import LiveMemory
 from agent_r1_trainer.learning.scoring import ScoreRequest, attach_scoring
 from agent_r1_trainer.losses import log_probs, token_log_probs
-from tests.helpers.memory import LiveMemory
 
 
 def make_logits(rows=7, words=11, dtype=torch.float32):
