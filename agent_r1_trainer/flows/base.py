@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_r1_trainer.environments.factory import Panel
+from agent_r1_trainer.flows.progress import RolloutProgress
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.seeds import derive_seed
 from agent_r1_trainer.trajectory import Trajectory
@@ -63,6 +64,12 @@ class AgentFlowBase(ABC):
 
     times: FlowTimes
     """What the last `run` spent its time on."""
+
+    progress: RolloutProgress | None = None
+    """How far the `run` under way is, or how the last one went; None of a flow that does not say."""
+
+    watch: Callable[[RolloutProgress], None] | None = None
+    """Called with `progress` whenever an episode has ended or taken a turn; it must be quick."""
 
     @property
     def num_tasks(self) -> int | None:

@@ -6,7 +6,7 @@ taken in the same state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -91,6 +91,26 @@ class Episode:
     def turn(self) -> int:
         """Number of replies so far."""
         return len(self._steps)
+
+    def begin(self) -> None:
+        """Reset the environment and make the first prompt; what goes wrong ends the episode."""
+        self._guard(self.reset, self.make_first_prompt)
+
+    def advance(self, reply: Generation) -> None:
+        """Pass a reply on and make the next prompt; what goes wrong ends the episode."""
+        self._guard(lambda: self.step(reply), self.make_next_prompt)
+
+    def _guard(self, *acts: Callable[[], None]) -> None:
+        """Do some things in turn; an exception ends this episode only, and is named.
+
+        It may be a fault of this package as well as one of the environment or the template. Then too the rest of the
+        batch is worth keeping, and where it is no accident `max_masked_ratio` stops the run.
+        """
+        try:
+            for act in acts:
+                act()
+        except Exception as error:
+            self.fail(error)
 
     def sampling(self, common: SamplingParams) -> SamplingParams:
         """How to sample the next reply: as all are, but ending also at the strings that the environment asks for."""

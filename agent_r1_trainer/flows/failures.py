@@ -5,13 +5,72 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from agent_r1_trainer.environments.contract import ContractError
 from agent_r1_trainer.metrics import EpisodeSummary
+from agent_r1_trainer.trajectory import StopReason, Trajectory
 
-__all__ = ["FailureWatch", "TooManyFailuresError", "commonest"]
+__all__ = ["EpisodeFailedError", "FailurePolicy", "FailureWatch", "TooManyFailuresError", "Verdict", "commonest"]
 
 _LISTED = 5
+
+Verdict = Literal["keep", "retry", "mask", "raise"]
+
+
+class EpisodeFailedError(RuntimeError):
+    """An episode failed where the policy is to raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePolicy:
+    """What becomes of an episode whose environment failed.
+
+    What breaks the contract of environments would break it again, so it is never played again.
+
+    Attributes:
+        retries: How often it is played again first, each time in a fresh environment and from the same seeds.
+        then: Whether it is masked then, or ends the run.
+    """
+
+    retries: int = 0
+    then: Literal["mask", "raise"] = "mask"
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ValueError(f"retries must not be negative, got {self.retries}")
+        if self.then not in ("mask", "raise"):
+            raise ValueError(f"a failed episode can 'mask' or 'raise', got {self.then!r}")
+
+    def verdict(self, trajectory: Trajectory, attempt: int) -> Verdict:
+        """What becomes of an episode that has ended.
+
+        Args:
+            trajectory: As it was played.
+            attempt: How often it was played again already.
+        """
+        if trajectory.stop is not StopReason.FAILED:
+            return "keep"
+        if attempt < self.retries and not trajectory.breach:
+            return "retry"
+        return self.then
+
+    def check(self, trajectory: Trajectory, attempt: int) -> bool:
+        """Whether to play an episode again.
+
+        Raises:
+            EpisodeFailedError: It failed, and the policy is to raise.
+        """
+        verdict = self.verdict(trajectory, attempt)
+        if verdict == "raise":
+            tries = f" in {attempt + 1} attempts" if attempt else ""
+            env = f" of {trajectory.env}" if trajectory.env else ""
+            raise EpisodeFailedError(
+                f"an episode of task {trajectory.task_id!r}{env} failed{tries}: {trajectory.error}. env_failure='mask' "
+                "leaves such episodes out and goes on"
+            )
+        return verdict == "retry"
 
 
 class TooManyFailuresError(RuntimeError):
