@@ -23,6 +23,7 @@ from agent_r1_trainer.fields import (
     check_fields,
     setting,
 )
+from agent_r1_trainer.flows.crew import EnvWorkers
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:
@@ -208,6 +209,11 @@ def check_credit(config: StepPOConfig) -> None:
 
 def _check_together(config: StepPOConfig) -> None:
     """Refuse settings that are fine by themselves and make no sense together."""
+    if config.env_timeout is not None and config.env_workers not in ("threads", "processes"):
+        raise ValueError(
+            f"env_timeout={config.env_timeout:g} cannot be kept with env_workers={config.env_workers!r}: nobody is "
+            "left to look at the clock while an environment works. Set env_workers='threads' or 'processes'"
+        )
     if config.rollout_batch_size % config.num_generations:
         raise ValueError(
             f"rollout_batch_size={config.rollout_batch_size} must be a multiple of num_generations="
@@ -263,6 +269,26 @@ class StepPOConfig(BaseConfig):
     )
     max_turns: Count | None = setting(None, "Most turns of an episode. None keeps the limit of the environment's spec.")
     rollout_concurrency: Count | None = setting(None, "Most episodes at a time on each process. None runs all at once.")
+    env_workers: EnvWorkers | None = setting(
+        None,
+        "Where environments work: 'threads' (side by side as far as they wait for something), 'processes' (Python code "
+        "side by side too, and one may crash) or 'inline' (one after another, in the process that trains). None is "
+        "inline, and all episodes take their turns in step.",
+    )
+    max_env_workers: Count = setting(
+        64, "Most threads or processes with environments on each process, and so most episodes at a time with them."
+    )
+    env_timeout: Positive | None = setting(
+        None,
+        "Seconds that a reset, a step or a close may take; a longer one costs its episode. It needs env_workers="
+        "'threads' or 'processes'. None waits for ever.",
+    )
+    env_retries: NonNegativeInt = setting(
+        0, "How often an episode whose environment failed is played again, in another environment and from its seeds."
+    )
+    env_failure: Literal["mask", "raise"] = setting(
+        "mask", "Whether an episode whose environment failed for good is masked or ends the run."
+    )
 
     # Rollout
     rollout_batch_size: Count = setting(

@@ -55,8 +55,8 @@ EnvironmentsArgument = EnvArgument | Mapping[str, MixtureEntry | EnvArgument]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # With these as a name, `<name>/<metric>` or `eval_<name>_<metric>` would read as a metric of the whole run.
 _RESERVED = frozenset(
-    "clip_ratio completions eval grad_norm greedy log_ratio loss reward reward_info sampling stop time tokens turns "
-    "value".split()
+    "clip_ratio completions eval grad_norm greedy log_ratio loss reward reward_info rollout sampling stop time tokens "
+    "turns value".split()
 )
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from agent_r1_trainer.flows import RolloutProgress
 from agent_r1_trainer.train.folder import RunFolder
 
 __all__ = ["ProgressReporter", "UpdateBar", "WarmProgress"]
@@ -127,6 +128,8 @@ class WarmProgress(UpdateBar):
 class ProgressReporter(UpdateBar):
     """Writes every log to `metrics.jsonl`, moves a bar, and prints a line an evaluation.
 
+    While a rollout runs the bar says how far it is, once its flow has `watch_rollout` as `watch`.
+
     Args:
         folder: Of the run.
         console: Where bar and lines go.
@@ -137,6 +140,10 @@ class ProgressReporter(UpdateBar):
         self._folder = folder
         self._started = time.perf_counter()
         self._success = "before training"
+
+    def watch_rollout(self, progress: RolloutProgress) -> None:
+        """Say how far a rollout is, and when it is over how the run goes."""
+        self.describe(f"success {self._success}" if progress.ended else f"rollout: {progress}")
 
     def on_log(
         self,

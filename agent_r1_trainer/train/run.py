@@ -141,6 +141,7 @@ class TrainRun:
         for callback in (PrinterCallback, ProgressCallback):  # they print raw dictionaries
             trainer.remove_callback(callback)
         trainer.run_lock = self.folder.lock
+        trainer.flow.watch = self._reporter.watch_rollout
         return trainer
 
     def _examine(self, trainer: StepPOTrainer, exam: Exam, policy: str, temperature: float) -> list[ExamResult]:

@@ -32,6 +32,7 @@ from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
 from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
+from agent_r1_trainer.flows import AgentEnvLoop, AsyncEnvLoop
 from agent_r1_trainer.learning.critic import (
     CRITIC_WEIGHTS,
     VALUE_HEAD_WEIGHTS,
@@ -283,7 +284,7 @@ class CheckpointedTrainer(BaseTrainer):
             **environment_settings(self.entries),
             "tasks": panel_settings(self.panels, self.flow.tasks),
             "task_sampler": sampler,
-            "flow": plain(self.flow),
+            "flow": plain(AgentEnvLoop if isinstance(self.flow, AsyncEnvLoop) else self.flow),  # the same episodes
             "start": start_of(self._models),
             "adapters": {
                 name: {key: value for key, value in plain(adapter.to_dict()).items() if key not in _OF_FILES}

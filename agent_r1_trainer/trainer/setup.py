@@ -13,7 +13,7 @@ from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
 from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument, MixtureEntry, mixture_entries
-from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase
+from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, AsyncEnvLoop, FailurePolicy
 from agent_r1_trainer.steppo_config import StepPOConfig, options
 from agent_r1_trainer.trainer.models import Models, prompt_limit
 
@@ -172,7 +172,7 @@ def set_up_flows(
 
 def make_loop(
     args: StepPOConfig, policy: nn.Module, tokenizer: Any, entries: Mapping[str, MixtureEntry]
-) -> AgentEnvLoop:
+) -> AgentEnvLoop | AsyncEnvLoop:
     """Make the loop over some environments, with the prompts that the settings ask for.
 
     Args:
@@ -190,12 +190,21 @@ def make_loop(
         )
         for name, entry in entries.items()
     }
-    return AgentEnvLoop(
+    common: dict[str, Any] = {
+        "max_prompt_length": prompt_limit(policy, args),
+        "concurrency": args.rollout_concurrency,
+        "history_thinking": args.history_thinking,
+        "chat_template_kwargs": options(args.chat_template_kwargs),
+        "step_anchor": args.anchors,
+        "failures": FailurePolicy(args.env_retries, args.env_failure),
+    }
+    if args.env_workers is None:
+        return AgentEnvLoop(factories, tokenizer, **common)
+    return AsyncEnvLoop(
         factories,
         tokenizer,
-        max_prompt_length=prompt_limit(policy, args),
-        concurrency=args.rollout_concurrency,
-        history_thinking=args.history_thinking,
-        chat_template_kwargs=options(args.chat_template_kwargs),
-        step_anchor=args.anchors,
+        env_workers=args.env_workers,
+        env_timeout=args.env_timeout,
+        max_env_workers=args.max_env_workers,
+        **common,
     )

@@ -415,9 +415,18 @@ class StepPOTrainer(CheckpointedTrainer):
         metrics["time/rollout"] = collected - started
         metrics["time/generation"] = self.flow.times.generation
         metrics["time/environment"] = self.flow.times.environment
+        metrics.update(self._rollout_metrics())
         metrics["time/experience"] = time.perf_counter() - collected
         self._store.add(metrics)
         return experience
+
+    def _rollout_metrics(self) -> dict[str, float]:
+        """What the flow says of the last rollout: its speed here, and what went wrong on all ranks together."""
+        progress = self.flow.progress
+        if progress is None:
+            return {}
+        failures = gather_items(self.accelerator, [progress.failures])
+        return {**progress.rates, **{name: sum(rank[name] for rank in failures) for name in progress.failures}}
 
     # Evaluation and reports
 

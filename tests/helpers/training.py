@@ -1,22 +1,19 @@
-"""A vocabulary of a dozen words, a model of a few thousand parameters and environments that speak it."""
+"""A vocabulary of a dozen words, and a model of a few thousand parameters that speaks it; environments: `cues`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gymnasium
 import torch
-from gymnasium.spaces import Text
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from agent_r1_envs.spaces import Messages
 from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer
+from tests.helpers.cues import WORDS, CueEnv, Panel, StallEnv, side  # noqa: F401  (for those who train with them)
 
-WORDS = ["<pad>", "<end>", "<unk>", "user", "left", "right", "assistant", "wait", "a", "b", "done", "again"]
 TEMPLATE = (
     "{% for m in messages %}{{ m.role }} {{ m.content }} <end> {% endfor %}"
     "{% if add_generation_prompt %}assistant {% endif %}"
@@ -52,62 +49,6 @@ def make_model(seed: int = 0, *, width: int = 32, layers: int = 2, tied: bool = 
     )
 
 
-def side(reply: str) -> str:
-    """The cue that a reply follows, empty for none."""
-    first = (reply.split() or [""])[0]
-    return ("left", "right")[WORDS.index(first) % 2] if first in WORDS else ""
-
-
-class Panel:
-    """What the trainer reads of a `TaskSet`."""
-
-    def __init__(self, count: int) -> None:
-        self.ids = tuple(f"task-{i}" for i in range(count))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-class CueEnv(gymnasium.Env[list[dict[str, Any]], str]):
-    """Each turn shows a cue, and the reply's first word must be on its side. A wrong one ends the episode, five win it.
-
-    Words at even places of the vocabulary are on the left, the others on the right, so a random policy scores.
-    """
-
-    def __init__(self, tasks: int = 8, turns: int = 5, scale: float = 1.0) -> None:
-        self.tasks = Panel(tasks)
-        self.turns, self.scale = turns, scale
-        self.observation_space, self.action_space = Messages(), Text(4096)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.task = int((options or {}).get("task", 0))
-        self.messages: list[dict[str, Any]] = []
-        self.right = 0
-        self._show()
-        return list(self.messages), self._info()
-
-    def _show(self) -> None:
-        self.cue = ("left", "right")[int(self.np_random.integers(2))]
-        self.messages.append({"role": "user", "content": self.cue})
-
-    def _info(self) -> dict[str, Any]:
-        return {
-            "task_id": self.tasks.ids[self.task],
-            "success": self.right == self.turns,
-            "score": self.right / self.turns,
-            "reward_info": {"right": float(self.right)},
-        }
-
-    def step(self, action):
-        self.messages.append({"role": "assistant", "content": action})
-        right = side(action) == self.cue
-        self.right += right
-        over = not right or self.right == self.turns
-        self._show()
-        return list(self.messages), self.scale * float(right), over, False, self._info()
-
-
 class ScriptedGenerator:
     """Replies with given words, and remembers what it was asked."""
 
@@ -126,17 +67,6 @@ class ScriptedGenerator:
             ids = self.tokenizer.encode(self.reply(prompt), add_special_tokens=False)[: sampling.max_new_tokens]
             replies.append(Generation(ids, [-0.5] * len(ids), "stop" if ids[-1] == 1 else "length"))
         return replies
-
-
-class StallEnv(CueEnv):
-    """Waiting costs nothing; any other reply is an answer, which ends the episode and is right one time in five."""
-
-    def step(self, action):
-        self.messages.append({"role": "assistant", "content": action})
-        over = action.split()[:1] != ["wait"]
-        self.right = self.turns if over and self.np_random.random() < 0.2 else 0
-        self._show()
-        return list(self.messages), float(bool(self.right)), over, False, self._info()
 
 
 DEFAULTS: dict[str, Any] = {

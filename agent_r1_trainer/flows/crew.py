@@ -1,0 +1,158 @@
+"""The workers of a loop, and how each kind of them is made and got rid of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
+from queue import SimpleQueue
+from typing import Any, Literal
+
+from agent_r1_trainer.environments.contract import error_text, shown
+from agent_r1_trainer.environments.factory import EnvFactory, find_spec
+from agent_r1_trainer.flows.env_shelf import MakeEnv
+from agent_r1_trainer.flows.player import Player, PlayerSetup, RemotePlayer
+from agent_r1_trainer.flows.workers import InlineWorker, ThreadWorker, Worker
+
+__all__ = ["Crew", "EnvWorkers", "HungThreadsError", "portable"]
+
+EnvWorkers = Literal["inline", "threads", "processes"]
+
+_NOTICED = 2.0  # seconds for a thread to notice that its process was killed
+
+
+class HungThreadsError(RuntimeError):
+    """More threads are lost in environments that do not return than a process should carry."""
+
+
+class Crew:
+    """Makes workers, keeps those that are idle, and remembers those that have not ended.
+
+    Args:
+        kind: Of the workers.
+        setup: What their players are made of; called once, when the first is made.
+        max_hung: Most threads that may be left behind.
+    """
+
+    def __init__(self, kind: EnvWorkers, setup: Callable[[], PlayerSetup], max_hung: int) -> None:
+        self.reports: SimpleQueue[Any] = SimpleQueue()
+        """Where the workers report."""
+        self._kind = kind
+        self._make_setup = setup
+        self._setup: PlayerSetup | None = None
+        self._pickled = b""
+        self._max_hung = max_hung
+        self._idle: list[tuple[Worker, set[str]]] = []
+        self._leaving: list[Worker] = []
+        self._lost: list[Worker] = []
+
+    def hire(self, name: str) -> tuple[Worker, set[str]]:
+        """An idle worker, if possible one that has built an environment of that name, or a new one.
+
+        Returns:
+            The worker and the names of the environments that it has built.
+        """
+        for place, (_, names) in enumerate(self._idle):
+            if name in names:
+                return self._idle.pop(place)
+        return self._idle.pop() if self._idle else (self._make(), set())
+
+    def release(self, worker: Worker, names: set[str]) -> None:
+        """Take a worker back whose episode has ended."""
+        self._idle.append((worker, names))
+
+    def leave(self, worker: Worker) -> None:
+        """Have a worker close its environments as soon as it can, and end."""
+        worker.stop()
+        self._leaving.append(worker)
+
+    def lose(self, worker: Worker) -> None:
+        """Give a worker up that does not come back. A process is killed; a thread ends if ever it comes back.
+
+        Raises:
+            HungThreadsError: Too many have not.
+        """
+        worker.kill()
+        worker.stop()
+        if self._kind == "processes":
+            self._leaving.append(worker)
+            return
+        self._lost.append(worker)
+        hung = self.hung_threads
+        if hung > self._max_hung:
+            raise HungThreadsError(
+                f"{hung} threads are left behind in environments that did not return in time, more than "
+                f"{self._max_hung}, and a thread cannot be ended from outside: set env_workers='processes', which can, "
+                "or mend the environment"
+            )
+
+    @property
+    def hung_threads(self) -> int:
+        """Threads that were left behind in an environment and have not come back yet."""
+        self._lost = [worker for worker in self._lost if not worker.join(0)]
+        return len(self._lost)
+
+    def dismiss(self, seconds: float) -> None:
+        """Have all workers close their environments and end; who takes longer than `seconds` is given up."""
+        for worker, _ in self._idle:
+            self.leave(worker)
+        self._idle.clear()
+        staying = _join(self._leaving, seconds)
+        self._leaving = []
+        for worker in staying:
+            worker.kill()
+        self._lost += _join(staying, _NOTICED if self._kind == "processes" else 0)
+
+    def _make(self) -> Worker:
+        if self._setup is None:
+            self._setup = self._make_setup()
+            self._pickled = _pickle(self._setup) if self._kind == "processes" else b""
+        if self._kind == "inline":
+            return InlineWorker(Player(self._setup), self.reports)
+        remote = self._kind == "processes"
+        player = RemotePlayer(self._pickled, _modules(self._setup)) if remote else Player(self._setup)
+        return ThreadWorker(player, self.reports)
+
+
+def _join(workers: list[Worker], seconds: float) -> list[Worker]:
+    """Wait for workers to end, for so long together. Returns those that have not."""
+    until = time.monotonic() + seconds
+    return [worker for worker in workers if not worker.join(max(until - time.monotonic(), 0))]
+
+
+def portable(factories: Mapping[str, MakeEnv]) -> dict[str, MakeEnv]:
+    """Factories that can be sent to another process: with the spec in the place of an id, which may be unknown there.
+
+    Raises:
+        TypeError: One of them cannot be sent, and what can.
+    """
+    found: dict[str, MakeEnv] = {}
+    for name, factory in factories.items():
+        if isinstance(factory, EnvFactory) and isinstance(factory.source, str):
+            factory = replace(factory, source=find_spec(factory.source))
+        try:
+            _pickle(factory)
+        except Exception as error:
+            whose = f" of {name!r}" if name else ""
+            raise TypeError(
+                f"env_workers='processes' builds environments in other processes, and what builds those{whose} cannot "
+                f"be sent there: {shown(factory)} ({error_text(error)}). Pass an id, an EnvSpec or a function that "
+                "stands at the top of a module, with plain data as its arguments; or take env_workers='threads'"
+            ) from error
+        found[name] = factory
+    return found
+
+
+def _modules(setup: PlayerSetup) -> list[str]:
+    """The modules that every process will import: of the tokenizer, and of what builds environments."""
+    found = [type(setup.tokenizer).__module__]
+    for factory in setup.factories.values():
+        source: Any = factory.source if isinstance(factory, EnvFactory) else factory
+        source = getattr(source, "entry_point", getattr(source, "func", source))  # of a spec, of a partial
+        found.append(source.partition(":")[0] if isinstance(source, str) else source.__module__)
+    return list(dict.fromkeys(found))
+
+
+def _pickle(value: Any) -> bytes:
+    return bytes(ForkingPickler.dumps(value))
