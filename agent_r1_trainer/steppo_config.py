@@ -12,7 +12,7 @@ import torch
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
 from agent_r1_trainer.budgets import Budget
-from agent_r1_trainer.environments.factory import Recipe
+from agent_r1_trainer.environments.factory import EnvWorkers, Recipe
 from agent_r1_trainer.fields import (
     Bounds,
     Count,
@@ -23,7 +23,6 @@ from agent_r1_trainer.fields import (
     check_fields,
     setting,
 )
-from agent_r1_trainer.flows.crew import EnvWorkers
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
 
 if TYPE_CHECKING:

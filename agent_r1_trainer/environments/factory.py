@@ -26,6 +26,7 @@ __all__ = [
     "RECIPES",
     "EnvArgument",
     "EnvFactory",
+    "EnvWorkers",
     "Panel",
     "Recipe",
     "UnbuiltEnv",
@@ -38,6 +39,8 @@ __all__ = [
 EnvArgument = str | EnvSpec | Callable[..., gymnasium.Env]
 Recipe = Literal["default", "tools", "native", "none"]
 RECIPES: tuple[str, ...] = get_args(Recipe)
+EnvWorkers = Literal["inline", "threads", "processes"]
+"""Where environments work: in the thread that runs the loop, in threads or in processes of their own."""
 _NOT_TEXT = (Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Tuple)
 
 

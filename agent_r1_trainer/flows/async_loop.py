@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, get_args
 
+from agent_r1_trainer.environments.factory import EnvWorkers
 from agent_r1_trainer.flows.base import Assignment, FlowTimes
-from agent_r1_trainer.flows.crew import Crew, EnvWorkers, portable
+from agent_r1_trainer.flows.crew import Crew, portable
 from agent_r1_trainer.flows.env_flow import EnvFlow
 from agent_r1_trainer.flows.env_shelf import MakeEnv
 from agent_r1_trainer.flows.player import PlayerSetup

@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Any
 
 from agent_r1_trainer.environments.contract import error_text, shown
-from agent_r1_trainer.environments.factory import EnvFactory, find_spec
+from agent_r1_trainer.environments.factory import EnvFactory, EnvWorkers, find_spec
 from agent_r1_trainer.flows.env_shelf import MakeEnv
 from agent_r1_trainer.flows.player import Player, PlayerSetup, RemotePlayer
 from agent_r1_trainer.flows.workers import InlineWorker, ThreadWorker, Worker
 
-__all__ = ["Crew", "EnvWorkers", "HungThreadsError", "portable"]
-
-EnvWorkers = Literal["inline", "threads", "processes"]
+__all__ = ["Crew", "HungThreadsError", "portable"]
 
 _NOTICED = 2.0  # seconds for a thread to notice that its process was killed
 

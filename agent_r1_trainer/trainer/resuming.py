@@ -43,7 +43,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _APPLIED = frozenset(
-    "rollout_concurrency env_workers max_env_workers env_timeout env_retries env_failure generation_batch_rows generation_batch_tokens generation_cache_tokens micro_batch_tokens "
+    "env_workers max_env_workers env_timeout env_retries env_failure "
+    "rollout_concurrency generation_batch_rows generation_batch_tokens generation_cache_tokens micro_batch_tokens "
     "merge_steps max_skipped_updates max_masked_ratio critic_learning_rate critic_max_grad_norm eval_env_kwargs "
     "eval_episodes eval_num_generations eval_temperature eval_greedy entropy_steps log_completions "
     "num_completions_to_print".split()

@@ -97,7 +97,7 @@ def test_all_environments_take_their_turns_in_one_call():
     assert [len(call) for call in generator.calls] == [6, 6, 3, 3]
     assert [t.env for t in trajectories] == ["long", "short"] * 3
     assert [len(t) for t in trajectories] == [4, 2] * 3 and all(t.success for t in trajectories)
-    assert {name: len(idle) for name, idle in loop._idle.items()} == {"long": 3, "short": 3}
+    assert {name: len(idle) for name, idle in loop._shelf._idle.items()} == {"long": 3, "short": 3}
     # A slot that gets free is taken by the next assignment, whatever its environment.
     generator.calls.clear()
     again = AgentEnvLoop(envs, TOKENIZER, max_prompt_length=200, concurrency=2).run(

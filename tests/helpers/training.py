@@ -99,7 +99,7 @@ def make_trainer(folder: Any, *, env: Any = CueEnv, model: Any = None, **kwargs:
 
 def measured(trainer: StepPOTrainer) -> list[dict[str, float]]:
     """The log, without what a clock measures."""
-    clocks = ("time/", "runtime", "per_second")
+    clocks = ("time/", "runtime", "per_second", "environment_share", "generation_share")
     return [
         {name: value for name, value in entry.items() if not any(clock in name for clock in clocks)}
         for entry in trainer.state.log_history

@@ -43,7 +43,7 @@ def figures(folder):
         {
             name: value
             for name, value in row.items()
-            if "time" not in name and not name.endswith("per_second") and name != "seconds"
+            if "time" not in name and not name.startswith("rollout/") and "second" not in name
         }
         for row in rows_of(folder)
     ]

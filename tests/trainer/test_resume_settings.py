@@ -75,7 +75,7 @@ CHANGES = {
     "environment arguments": ({"env_kwargs": {"tasks": 8, "turns": 3}}, "env_kwargs.turns: null there, 3 now"),
     "panel": ({"env_kwargs": {"tasks": 6}}, "tasks.count: 8 there, 6 now"),
     "tasks": ({"env": other_tasks}, "tasks.hash: "),
-    "environment": ({"env": Other}, r"env: \"tests.helpers.training:CueEnv\" there, .*:Other\" now"),
+    "environment": ({"env": Other}, r"env: \"tests.helpers.cues:CueEnv\" there, .*:Other\" now"),
     "turns": ({"max_turns": 3}, "max_turns: null there, 3 now"),
     "recipe": ({"recipe": "native"}, 'recipe: "default" there, "native" now'),
     "curriculum": (
