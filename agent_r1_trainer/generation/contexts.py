@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_trainer._compat import RowCache, apply_head, cache_argument, new_cache
-from agent_r1_trainer.token_ids import TokenIds
 
 __all__ = ["CachedRow", "Context", "PaddedContext", "RowContext"]
 
@@ -100,7 +99,7 @@ class CachedRow:
         row: In which row.
     """
 
-    ids: TokenIds
+    ids: list[int]
     cache: RowCache
     row: int
 

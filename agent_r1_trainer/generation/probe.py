@@ -22,10 +22,9 @@ from agent_r1_trainer.generation.transformers_generator import evaluation_mode, 
 from agent_r1_trainer.learning.agreement import LIMIT, computes_exactly
 from agent_r1_trainer.learning.scoring import score
 from agent_r1_trainer.packing import Layout, collate, merge_units
-from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
-__all__ = ["Probe"]
+__all__ = ["Probe", "random_texts"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Probe:
         config = self._model.config.get_text_config()
         window = getattr(config, "max_position_embeddings", None) or math.inf
         lengths = [int(max(min(count, window - 2 * _REPLY - _MORE), 1)) for count in _PROMPTS]
-        self._texts = _random_texts(tokenizer, config.vocab_size, [count + 2 * _REPLY + _MORE for count in lengths])
+        self._texts = random_texts(tokenizer, config.vocab_size, [count + 2 * _REPLY + _MORE for count in lengths])
         # Tokens of each text before its first and its second reply.
         self._turns = (lengths, [count + _REPLY + _MORE for count in lengths])
         with evaluation_mode(self._model):
@@ -149,9 +148,7 @@ class Probe:
                             read[row] += 1
                     if isinstance(context, RowContext):
                         places = context.cached_rows()
-                        known = [
-                            CachedRow(TokenIds(text[: read[row]]), *places[row]) for row, text in enumerate(self._texts)
-                        ]
+                        known = [CachedRow(text[: read[row]], *places[row]) for row, text in enumerate(self._texts)]
         except Exception as error:  # whatever an architecture says about a cache that it does not know
             return f"it fails with {type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
         return self._fault(torch.stack(apart))
@@ -186,7 +183,7 @@ def _expected_difference(own: Tensor, found: Tensor) -> Tensor:
     return torch.where(own.isneginf(), 0.0, own.exp() * (own - found).abs()).sum()
 
 
-def _random_texts(tokenizer: PreTrainedTokenizerBase, vocab_size: int, lengths: Sequence[int]) -> list[list[int]]:
+def random_texts(tokenizer: PreTrainedTokenizerBase, vocab_size: int, lengths: Sequence[int]) -> list[list[int]]:
     """Ids that stand for plain text: not those that mark padding, a turn or an image."""
     size = min(vocab_size, len(tokenizer))
     special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}

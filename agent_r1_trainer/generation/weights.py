@@ -1,0 +1,94 @@
+"""The policy's weights as another program loads them: without a value head, adapters merged, under a model's own names.
+
+A sampler that is no part of this process gets them after every round of updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from agent_r1_trainer._compat import base_causal_lm
+
+__all__ = ["merged_weights", "weights_mark"]
+
+_OWN = "value_head"  # of this package's scoring; no sampler has it
+
+
+def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of a policy, adapters merged into a copy of one layer at a time.
+
+    What the policy computes with does not change by a bit: to add an adapter and subtract it again would round.
+
+    Args:
+        policy: A causal language model, possibly with PEFT adapters, not wrapped by DDP or the like.
+        dtype: What floating point weights are cast to; None leaves them.
+
+    Yields:
+        Names as in the model without adapters, and tensors; what is tied comes once. A tensor that is not a copy
+        changes when the policy is trained.
+
+    Raises:
+        ValueError: Adapters lie on quantised weights, into which nothing can be merged.
+    """
+    seen: set[nn.Parameter] = set()
+    for name, parameter in _walk(base_causal_lm(policy), ""):
+        if parameter in seen:
+            continue
+        seen.add(parameter)
+        tensor = parameter.data
+        yield name, tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+
+
+def weights_mark(policy: nn.Module) -> tuple[int, ...]:
+    """Something that changes when an optimizer or a loaded checkpoint changes the trainable weights in place."""
+    return tuple(parameter._version for parameter in policy.parameters() if parameter.requires_grad)
+
+
+def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Parameter]]:
+    """Parameters below a module, where PEFT put something of its own in place of a layer those of the merged layer."""
+    if hasattr(module, "modules_to_save") and hasattr(module, "original_module"):
+        copies = dict(module.modules_to_save.named_children())  # type: ignore[union-attr]
+        active = next((name for name in getattr(module, "active_adapters", ()) if name in copies), next(iter(copies)))
+        yield from _walk(copies[active], prefix)
+        return
+    if hasattr(module, "base_layer") and hasattr(module, "merge"):
+        with _merged(module) as layer:
+            for name, parameter in layer.named_parameters():
+                yield f"{prefix}{name}", parameter
+        return
+    for name, parameter in module.named_parameters(recurse=False):
+        yield f"{prefix}{name}", parameter
+    for name, child in module.named_children():
+        if name != _OWN:
+            yield from _walk(child, f"{prefix}{name}.")
+
+
+@contextmanager
+def _merged(module: nn.Module) -> Iterator[nn.Module]:
+    """The layer below an adapter with the adapter merged into copies of its weights, for the length of the block."""
+    layer: nn.Module = module.get_base_layer()  # type: ignore[operator]
+    own = {name: parameter.data for name, parameter in layer.named_parameters()}
+    for name, tensor in own.items():
+        if not tensor.is_floating_point():
+            raise ValueError(
+                f"adapters cannot be merged into the quantised weights of {type(layer).__name__} ({name} is "
+                f"{tensor.dtype}): send the adapters alone, with vllm_sync_mode='adapter'"
+            )
+    parameters = dict(layer.named_parameters())
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = own[name].clone()
+        with torch.no_grad():
+            module.merge()  # type: ignore[operator]
+        yield layer
+    finally:
+        if module.merged:
+            for parameter in parameters.values():  # what was yielded may be in use still: subtract from something else
+                parameter.data = torch.zeros_like(parameter.data)
+            module.unmerge()  # type: ignore[operator]
+        for name, parameter in parameters.items():
+            parameter.data = own[name]

@@ -1,0 +1,78 @@
+"""What a foreign sampler is sent, against PEFT's own merge and transformers' own names."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from agent_r1_trainer.generation.weights import merged_weights, weights_mark
+from agent_r1_trainer.learning.scoring import attach_scoring
+from tests.helpers.training import make_model
+
+
+def lora(tied: bool = True, **kwargs):
+    torch.manual_seed(1)
+    model = get_peft_model(
+        make_model(tied=tied), LoraConfig(r=4, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM", **kwargs)
+    )
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_weights_of_a_model_are_its_own_without_the_value_head_and_tied_ones_once(tied):
+    model = make_model(tied=tied)
+    expected = dict(model.named_parameters())
+    attach_scoring(model, temperature=1.0, value_head=1)
+    found = {name: tensor.clone() for name, tensor in merged_weights(model)}
+    assert found.keys() == expected.keys() and ("lm_head.weight" in found) is not tied
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize("kind", [{}, {"use_dora": True}, {"modules_to_save": ["lm_head"]}], ids=str)
+def test_adapters_are_merged_as_peft_does_and_the_policy_stays_as_it_was_to_the_last_bit(kind):
+    model = lora(tied=False, **kind)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    mark = weights_mark(model)
+    found = dict(merged_weights(model))  # whoever packs several tensors reads them later
+    after = model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before) and mark == weights_mark(model)
+    merged = dict(copy.deepcopy(model).merge_and_unload().named_parameters())
+    assert found.keys() == merged.keys()
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, merged[name], atol=1e-6, rtol=1e-6)
+    base = dict(make_model(tied=False).named_parameters())
+    assert sum(not torch.equal(tensor, base[name]) for name, tensor in found.items()) >= 4
+
+
+def test_weights_are_restored_when_sending_breaks_off():
+    model = lora()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    sending = merged_weights(model)
+    for name, _ in sending:
+        if "q_proj" in name:
+            break
+    sending.close()
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_floating_point_weights_are_cast():
+    assert {tensor.dtype for _, tensor in merged_weights(lora(), torch.bfloat16)} == {torch.bfloat16}
+
+
+def test_a_step_of_an_optimizer_and_a_loaded_checkpoint_change_the_mark():
+    model = make_model()
+    marks = [weights_mark(model)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    sum(parameter.sum() for parameter in model.parameters()).backward()
+    assert weights_mark(model) == marks[0]
+    optimizer.step()
+    marks.append(weights_mark(model))
+    model.load_state_dict(make_model(1).state_dict())
+    marks.append(weights_mark(model))
+    assert len(set(marks)) == 3
