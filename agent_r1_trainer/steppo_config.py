@@ -24,6 +24,7 @@ from agent_r1_trainer.fields import (
     setting,
 )
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
+from agent_r1_trainer.vllm_settings import VLLMSettings, check_vllm
 
 if TYPE_CHECKING:
     from transformers import TrainingArguments
@@ -94,6 +95,7 @@ def check_config(config: StepPOConfig) -> None:
         config.budget(name)
     _check_stops(config)
     _check_together(config)
+    check_vllm(config)
     credit.get(config.advantage_estimator)
     loss_config(config)
     check_schedule(config)
@@ -231,7 +233,7 @@ def _check_together(config: StepPOConfig) -> None:
 
 
 @dataclass
-class StepPOConfig(BaseConfig):
+class StepPOConfig(VLLMSettings, BaseConfig):
     r"""Settings of [`StepPOTrainer`]; a `transformers.TrainingArguments` with the fields below.
 
     One rollout collects `rollout_batch_size` episodes and is followed by exactly
@@ -392,8 +394,10 @@ class StepPOConfig(BaseConfig):
         None,
         "The policy skips the remaining updates of a rollout once its KL to the rollout's policy is above this.",
     )
-    importance_sampling_correction: Literal["none", "token", "sequence"] = setting(
-        "none", "Truncated importance weights between the sampler's log-probabilities and the trainer's."
+    importance_sampling_correction: Literal["none", "token", "sequence"] | None = setting(
+        None,
+        "Truncated importance weights between the sampler's log-probabilities and the trainer's. None: 'token' with "
+        "use_vllm, else 'none'.",
     )
     importance_sampling_cap: Annotated[float, Bounds(at_least=1, at_most=math.inf)] = setting(
         2.0, "Largest of those weights."
@@ -487,6 +491,7 @@ class StepPOConfig(BaseConfig):
             "micro_batch_tokens": 4096 if on_cpu else "auto",
             "generation_batch_tokens": 262_144 if on_cpu else "auto",
             "generation_cache_tokens": 131_072 if on_cpu else "auto",
+            "importance_sampling_correction": "token" if self.use_vllm else "none",
             "metric_for_best_model": "eval_success",
             "ddp_find_unused_parameters": False,  # every parameter takes part in every micro-batch
         }

@@ -7,6 +7,7 @@ process is compared.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +17,24 @@ from torch import Tensor, nn
 
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["LIMIT", "Differences", "computes_exactly", "measure_differences", "refuse_disagreement"]
+__all__ = [
+    "LIMIT",
+    "Differences",
+    "computes_exactly",
+    "mean_excess",
+    "measure_differences",
+    "refuse_disagreement",
+    "warn_of_difference",
+]
+
+_LOGGER = logging.getLogger(__name__)
 
 LIMIT = 0.05
 """Nats that a token may differ by in float32."""
 _LIMIT_MEAN, _LIMIT_TAIL = 0.02, 0.3
 """Nats in 16 bits, where one token may differ by chance: of the mean, and of the 99th percentile."""
+_FOREIGN = 10.0
+"""Times as much may another engine differ in the mean before it is no rounding any more: its kernels are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +95,58 @@ def measure_differences(
     )
 
 
-def refuse_disagreement(ranks: Sequence[Differences], *, exact: bool) -> None:
+def mean_excess(ranks: Sequence[Differences]) -> float:
+    """The mean distance, in nats, that truncation does not explain; over the tokens where both are known."""
+    return sum(rank.excess_total for rank in ranks) / max(sum(rank.known for rank in ranks), 1)
+
+
+def warn_of_difference(ranks: Sequence[Differences], bound: float) -> bool:
+    """Warn where another engine's log-probabilities are further away than expected.
+
+    What it samples is weighed by the distance (`importance_sampling_correction`), so that a run may go on.
+
+    Args:
+        ranks: Of all ranks, of one rollout.
+        bound: Nats in the mean.
+
+    Returns:
+        Whether they are.
+    """
+    mean = mean_excess(ranks)
+    if mean <= bound:
+        return False
+    worst = max(ranks, key=lambda rank: rank.excess_largest)
+    _LOGGER.warning(
+        "the sampler's log-probabilities differ from the trainer's by %.3g nats in the mean (max_logp_difference=%g), "
+        "up to %.3g at %s: it rounds otherwise, in another precision for example, or holds other weights",
+        mean,
+        bound,
+        worst.excess_largest,
+        worst.place,
+    )
+    return True
+
+
+def refuse_disagreement(ranks: Sequence[Differences], *, exact: bool, foreign: bool = False) -> None:
     """Stop a run whose sampler and trainer disagree.
 
     Args:
         ranks: Of all ranks, of one rollout.
         exact: Whether both computed in float32.
+        foreign: Whether another engine sampled, whose rounding is corrected for and stops nothing.
 
     Raises:
         ValueError: By how much they differ, and where most.
     """
     known = max(sum(rank.known for rank in ranks), 1)
     worst = max(ranks, key=lambda rank: rank.excess_largest)
-    mean, tail = sum(rank.excess_total for rank in ranks) / known, sum(rank.excess_tail for rank in ranks) / known
-    if exact and worst.excess_largest > LIMIT:
+    mean, tail = mean_excess(ranks), sum(rank.excess_tail for rank in ranks) / known
+    if foreign:
+        limit = _FOREIGN * _LIMIT_MEAN
+        if mean <= limit:
+            return
+        found = f"{mean:.3g} nats in the mean (limit {limit:g} for another engine), up to {worst.excess_largest:.3g}"
+    elif exact and worst.excess_largest > LIMIT:
         found = f"up to {worst.excess_largest:.3g} nats (limit {LIMIT} in float32)"
     elif not exact and mean > _LIMIT_MEAN:
         found = f"{mean:.3g} nats in the mean (limit {_LIMIT_MEAN} in 16 bits), up to {worst.excess_largest:.3g}"

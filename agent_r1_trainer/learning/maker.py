@@ -18,7 +18,12 @@ from torch import Tensor, nn
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import base_causal_lm
 from agent_r1_trainer.environments.mixture import MixtureEntry
-from agent_r1_trainer.learning.agreement import computes_exactly, measure_differences, refuse_disagreement
+from agent_r1_trainer.learning.agreement import (
+    computes_exactly,
+    measure_differences,
+    refuse_disagreement,
+    warn_of_difference,
+)
 from agent_r1_trainer.learning.assignment import CreditAssigner
 from agent_r1_trainer.learning.critic import SeparateCritic
 from agent_r1_trainer.learning.distributed import any_rank, gather_items, largest
@@ -27,7 +32,6 @@ from agent_r1_trainer.learning.scoring import Reference, ValueHead, score
 from agent_r1_trainer.learning.value_scale import ValueScales
 from agent_r1_trainer.losses import kl_in_reward
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
-from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 if TYPE_CHECKING:
@@ -82,6 +86,7 @@ class ExperienceMaker:
         merge: Whether steps are merged into sequences.
         envs: The environments of a mixture by name; empty where there is one only.
         loss_divisors: Dr. GRPO's constant for each environment, by name; see `plan_updates`.
+        foreign: Whether another engine samples, so that every rollout is compared.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class ExperienceMaker:
         merge: bool,
         envs: Mapping[str, MixtureEntry] | None = None,
         loss_divisors: Mapping[str, float] | None = None,
+        foreign: bool = False,
     ) -> None:
         self._config = config
         self._accelerator = accelerator
@@ -112,6 +118,7 @@ class ExperienceMaker:
         self._scales = scales
         self._assigner = CreditAssigner(config, scales, envs)
         self._estimator = self._assigner.estimator
+        self._foreign = foreign
         self._compared = False  # whether sampler and trainer were, in this process
 
     @torch.no_grad()
@@ -245,11 +252,15 @@ class ExperienceMaker:
         known = sum(rank.known for rank in ranks)
         if known and not self._compared:
             exact = self._accelerator.mixed_precision == "no" and computes_exactly(self._policy)
-            refuse_disagreement(ranks, exact=exact)
+            refuse_disagreement(ranks, exact=exact, foreign=self._foreign)
             self._compared = True
-        if not self._scores_policy:
+        if not self._scores_policy and not self._foreign:
             return {}  # as in every other rollout
+        alarm: dict[str, float] = {}
+        if self._foreign:
+            alarm["sampling/logp_alarm"] = float(warn_of_difference(ranks, config.max_logp_difference))
         return {
+            **alarm,
             "sampling/logp_difference/mean": sum(rank.total for rank in ranks) / max(known, 1),
             "sampling/logp_difference/max": max(rank.largest for rank in ranks),
             "sampling/missing_ratio": 1.0 - known / max(sum(rank.tokens for rank in ranks), 1),
@@ -270,8 +281,10 @@ class ExperienceMaker:
         return self._with_head or in_reward or self._config.updates_per_rollout > 1
 
     def _to_compare(self, experience: Experience) -> bool:
-        """Whether this is the first rollout of the process with log-probabilities of the sampler, on any rank."""
-        return not self._compared and any_rank(self._accelerator, not bool(experience.sampler_logps.isnan().all()))
+        """Whether there are log-probabilities of the sampler, on any rank, for the first time or from elsewhere."""
+        return (self._foreign or not self._compared) and any_rank(
+            self._accelerator, not bool(experience.sampler_logps.isnan().all())
+        )
 
     def _final_values(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """What the critic predicts, in its units, for the end of each local trajectory that is bootstrapped, else 0."""
@@ -331,7 +344,7 @@ def _anchor(step: Step) -> str:
     """What tells the step's state; where the flow says nothing, an equal prompt is an equal state for the policy."""
     if step.anchor:
         return step.anchor
-    return hashlib.sha256(np.asarray(TokenIds(step.prompt_ids)).tobytes()).hexdigest()
+    return hashlib.sha256(np.asarray(step.prompt_ids, dtype=np.int64).tobytes()).hexdigest()
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:

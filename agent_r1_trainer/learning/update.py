@@ -157,13 +157,14 @@ class Updater:
     ) -> Tensor:
         old = None if experience.old_logps is None else batch.read_tokens(experience.old_logps)
         importance = missing = None
-        if self._config.importance_sampling_correction != "none":
+        correction = self._config.importance_sampling_correction or "none"
+        if correction != "none":
             importance, missing = importance_weights(
                 scores.logprobs.detach() if old is None else old,
                 batch.read_tokens(experience.sampler_logps),
                 batch.token_step,
                 batch.num_steps,
-                level=self._config.importance_sampling_correction,
+                level=correction,
                 cap=self._config.importance_sampling_cap,
             )
         advantages = batch.read(experience.advantages, experience.level)

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerContro
 from transformers.trainer_utils import TrainOutput
 
 from agent_r1_envs.files import write_json
-from agent_r1_trainer._compat import generation_model, recompute_activations, view_gradients
+from agent_r1_trainer._compat import recompute_activations, view_gradients
 from agent_r1_trainer.budgets import free_memory
 from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
 from agent_r1_trainer.environments.contract import error_text
@@ -29,9 +29,8 @@ from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest
-from agent_r1_trainer.generation import Generator, SamplingParams, TransformersGenerator
+from agent_r1_trainer.generation import Generator, SamplingParams
 from agent_r1_trainer.generation.probe import Probe
-from agent_r1_trainer.generation.transformers_generator import generation_limits
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.learning.distributed import gather_items, held_by_main
 from agent_r1_trainer.learning.experience import Experience
@@ -45,6 +44,7 @@ from agent_r1_trainer.trainer.checkpointing import CheckpointedTrainer, last_who
 from agent_r1_trainer.trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.trainer.evaluation import Evaluator
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
+from agent_r1_trainer.trainer.samplers import make_sampler
 from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
 __all__ = ["StepNumbers", "StepPOTrainer", "single_item"]
@@ -160,8 +160,9 @@ class StepPOTrainer(CheckpointedTrainer):
         view_gradients(self.accelerator)
         self.run_lock = run_lock(args.output_dir)
         probe = Probe(models.policy, models.tokenizer)
-        self._keeps_rows = probe.find_reading(rows=args.generation_cache_tokens != 0)
+        keeps_rows = not args.use_vllm and probe.find_reading(rows=args.generation_cache_tokens != 0)
         probe.check_scoring(temperature=args.temperature, merge=models.merge)
+        self._sampler = make_sampler(args, self.accelerator, models.policy, models.tokenizer, keeps_rows=keeps_rows)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
             stop_token_ids=stop_token_ids(
@@ -258,6 +259,7 @@ class StepPOTrainer(CheckpointedTrainer):
             merge=self._models.merge,
             envs=self.entries,
             loss_divisors=self._loss_divisors,
+            foreign=self._sampler.foreign,
         )
 
     def _token_budget(self, policy: nn.Module) -> int:
@@ -317,6 +319,7 @@ class StepPOTrainer(CheckpointedTrainer):
             self._boundary.release()
             self._training = False
             self.close_environments()
+            self._sampler.close()
 
     def _train(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> TrainOutput:
         if resume_from_checkpoint is True:
@@ -410,6 +413,7 @@ class StepPOTrainer(CheckpointedTrainer):
         if all(episode.masked for episode in episodes):
             experience.failure = commonest(episodes)
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
+        metrics.update(self._sampler.metrics())
         metrics["num_tokens"] = self._totals["tokens"]
         metrics["policy_version"] = float(self.state.global_step)
         metrics["time/rollout"] = collected - started
@@ -432,26 +436,12 @@ class StepPOTrainer(CheckpointedTrainer):
 
     @contextmanager
     def generator(self) -> Iterator[Generator]:
-        """The policy as it is, ready to answer prompts within the memory of the settings, in training's precision.
+        """The policy as it is, ready to answer prompts: by itself, or by vLLM with its weights.
 
         The weights must not change within the block.
         """
-        with generation_model(self.model_wrapped, self.accelerator) as policy, self.accelerator.autocast():
-            pad_id = self.processing_class.pad_token_id
-            most, cached = generation_limits(
-                policy,
-                (self.args.budget("generation_batch_tokens"), self.args.budget("generation_cache_tokens")),
-                pad_id,
-                rows=self._keeps_rows,
-            )
-            yield TransformersGenerator(
-                policy,
-                pad_token_id=pad_id,
-                max_rows=self.args.generation_batch_rows,
-                max_tokens=most,
-                max_cached_tokens=cached if self._keeps_rows else 0,
-                tokenizer=self.processing_class,
-            )
+        with self._sampler.generator(self.model_wrapped, self.state.global_step) as generator:
+            yield generator
 
     def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
         # transformers evaluates "on start" after a resume too; the interrupted run did not evaluate there.

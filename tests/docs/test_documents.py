@@ -65,8 +65,9 @@ def test_training_page_lists_every_setting_with_its_default() -> None:
 
     from agent_r1_trainer import StepPOConfig
 
-    source = (ROOT / "agent_r1_trainer" / "steppo_config.py").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    files = "steppo_config.py", "vllm_settings.py"
+    source = "".join((ROOT / "agent_r1_trainer" / name).read_text(encoding="utf-8") for name in files)
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "vllm.md"))
     own = [f for f in dataclasses.fields(StepPOConfig) if re.search(rf"^    {f.name}: ", source, re.MULTILINE)]
     rows = [f"| `{f.name}` | `{f.default!r}` | {f.metadata['help']} |" for f in own]
     assert len(rows) > 40 and [row for row in rows if row not in page] == []

@@ -1,0 +1,162 @@
+"""Runs that sample from vLLM servers: the same runs as without, whatever the servers do."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from agent_r1_trainer import StepPOConfig
+from agent_r1_trainer.generation.vllm_control import ServerError
+from agent_r1_trainer.learning.agreement import measure_differences, refuse_disagreement, warn_of_difference
+from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from tests.helpers import fake_vllm
+from tests.helpers.fake_vllm import FakeVLLM, serving
+from tests.helpers.training import make_model, make_tokenizer, make_trainer, weights
+
+
+def other_model():
+    """What the servers begin with: not the policy."""
+    return make_model(seed=5)
+
+
+@contextmanager
+def servers(count: int = 2, **config):
+    fakes = [FakeVLLM(other_model, make_tokenizer(), **config) for _ in range(count)]
+    with serving(*fakes):
+        yield fakes
+
+
+def trained(folder, fakes, **settings):
+    urls = [fake.url for fake in fakes]
+    vllm = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": urls, "vllm_server_timeout": 10.0}
+    trainer = make_trainer(folder, **{"max_steps": 12, **(vllm if fakes else {}), **settings})
+    trainer.train()
+    return trainer
+
+
+def logged(trainer, name):
+    return [entry[name] for entry in trainer.state.log_history if name in entry]
+
+
+def test_a_run_on_servers_is_the_run_without_them(tmp_path):
+    settings = {"importance_sampling_correction": "none", "bootstrap": "none"}
+    plain = weights(trained(tmp_path / "plain", [], **settings))
+    with servers() as fakes:
+        trainer = trained(tmp_path / "vllm", fakes, **settings)
+        assert all(fake.answered for fake in fakes)
+        assert [fake.weight_version for fake in fakes] == [f"{trainer._sampler._run}-3"] * 2
+    for name, tensor in weights(trainer).items():
+        torch.testing.assert_close(tensor, plain[name], atol=1e-4, rtol=1e-3)
+    assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
+    assert logged(trainer, "vllm/servers") == [2.0] * 3 and set(logged(trainer, "vllm/retried")) == {0.0}
+    assert not (tmp_path / "vllm" / "vllm_weights").exists() or not any((tmp_path / "vllm" / "vllm_weights").iterdir())
+
+
+def test_truncated_importance_weights_are_on_and_every_rollout_is_measured(tmp_path):
+    with servers(1) as fakes:
+        trainer = trained(tmp_path, fakes, num_ppo_epochs=1, num_minibatches=1, max_steps=4, advantage_estimator="grpo",
+                          num_generations=4, logging_steps=1)  # fmt: skip
+    assert trainer.args.importance_sampling_correction == "token"
+    assert len(logged(trainer, "sampling/logp_difference/mean")) == 4  # without a critic nobody else asks for them
+    assert logged(trainer, "sampling/logp_alarm") == [0.0] * 4
+    assert logged(trainer, "importance/mean") == pytest.approx([1.0] * 4, abs=1e-4)
+
+
+def test_bad_answers_and_a_restart_cost_nothing_but_time(tmp_path, caplog):
+    with servers() as fakes:
+        faults = [fake_vllm.status(500), fake_vllm.hang_up, fake_vllm.logprobs(float("nan")), fake_vllm.logprobs(None)]
+        for fake in fakes:
+            fake.faults += faults
+
+        def restart(answer):
+            fakes[1].restart()
+            return fake_vllm.HANG_UP
+
+        fakes[1].faults.append(restart)
+        trainer = trained(tmp_path, fakes, max_steps=16, logging_steps=4)
+    assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
+    assert sum(logged(trainer, "vllm/retried")) >= 5 and sum(logged(trainer, "vllm/failed")) == 0
+    assert "it was started anew" in caplog.text
+    assert set(logged(trainer, "masked_ratio")) <= {0.0}
+
+
+def test_a_server_that_is_gone_is_done_without_and_taken_back(tmp_path, caplog):
+    with servers() as fakes:
+        trainer = make_trainer(
+            tmp_path, use_vllm=True, vllm_mode="server", vllm_server_base_url=",".join(fake.url for fake in fakes),
+            max_steps=12, logging_steps=4,
+        )  # fmt: skip
+        collect, rollouts = trainer._collect, []
+
+        def collecting(rollout):
+            fakes[0].down = rollout == 1
+            rollouts.append(fakes[0].answered)
+            return collect(rollout)
+
+        trainer._collect = collecting
+        trainer.train()
+        rollouts.append(fakes[0].answered)
+    assert rollouts[1] == rollouts[2] < rollouts[3]
+    assert logged(trainer, "vllm/servers") == [2.0, 1.0, 2.0] and "goes on without it" in caplog.text
+
+
+def test_where_the_weights_do_not_arrive_the_run_stops_with_the_words_of_the_server(tmp_path):
+    with servers() as fakes:
+        fakes[1].refused["/collective_rpc"] = "CUDA out of memory"
+        with pytest.raises(ServerError, match="CUDA out of memory"):
+            trained(tmp_path / "a", fakes)
+    with servers(1) as fakes:
+        fakes[0]._load = lambda tensors: None
+        with pytest.raises(ServerError, match="does not hold the weights"):
+            trained(tmp_path / "b", fakes)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [({"max_model_len": 100}, "--max-model-len 130"), ({"logprobs_mode": "raw_logprobs"}, "processed_logprobs")],
+)
+def test_a_server_that_does_not_fit_is_refused_before_anything_is_trained(config, words, tmp_path):
+    with servers(1, **config) as fakes, pytest.raises(ServerError, match=words):
+        trained(tmp_path, fakes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"top_p": 0.9}, "another distribution"),
+        ({"top_k": 20}, "another distribution"),
+        ({"vllm_mode": "colocate", "vllm_server_base_url": "http://a:1"}, "vllm_mode='server'"),
+        ({"vllm_mode": "colocate", "vllm_tensor_parallel_size": 2}, "serve the model"),
+        ({"vllm_mode": "server", "vllm_max_model_length": 100}, "--max-model-len"),
+        ({"vllm_mode": "both"}, "'server' or 'colocate'"),
+        ({"vllm_sync_mode": "ipc"}, "'nccl'"),
+        ({"vllm_server_base_url": [""]}, "list of addresses"),
+        ({"vllm_gpu_memory_utilization": 1.5}, "vllm_gpu_memory_utilization"),
+    ],
+)
+def test_settings_that_make_no_sense_with_vllm_are_refused(settings, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, **settings)
+
+
+def test_settings_of_the_own_sampler_are_refused_with_vllm(tmp_path):
+    with pytest.raises(ValueError, match="makes its own batches"):
+        StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, generation_batch_rows=4)
+
+
+def test_rounding_of_another_engine_is_named_and_stops_nothing(caplog):
+    steps = [Step([1], [2] * 100)]
+    trajectories = [Trajectory("task-1", steps, StopReason.TERMINATED)]
+    trainer = torch.full((100,), -1.0)
+    rounded = [measure_differences(trainer + 0.05, trainer, trajectories)]
+    with caplog.at_level(logging.WARNING):
+        assert warn_of_difference(rounded, 0.02) and not warn_of_difference(rounded, 0.06)
+    assert "0.05 nats in the mean" in caplog.text and "task-1" in caplog.text
+    refuse_disagreement(rounded, exact=True, foreign=True)
+    with pytest.raises(ValueError, match="0.05"):
+        refuse_disagreement(rounded, exact=False)
+    with pytest.raises(ValueError, match=r"limit 0.2 for another engine"):
+        refuse_disagreement([measure_differences(trainer + 0.5, trainer, trajectories)], exact=True, foreign=True)
