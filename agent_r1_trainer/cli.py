@@ -1,6 +1,6 @@
 """The command line, ``agent-r1``: what each command takes. The work is done elsewhere, imported when it is asked for.
 
-``envs``, ``play``, ``demos`` and ``bench`` with any agent but ``hf:`` run without torch.
+``envs``, ``play``, ``demos`` and ``bench`` with any agent but ``hf:`` and ``vllm:`` run without torch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def play(
 @app.command()
 def bench(
     env: Annotated[str, typer.Option(help="Id of the environment.")],
-    agent: Annotated[str, typer.Option(help="random, expert, hf:MODEL or openai:MODEL@URL.")],
+    agent: Annotated[str, typer.Option(help="random, expert, hf:MODEL, vllm:MODEL or openai:MODEL@URL.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; a run that stopped there goes on.")],
     split: Split = "test",
     episodes: Annotated[int | None, typer.Option(help="How many episodes; one per task without it.")] = None,

@@ -1,19 +1,20 @@
-"""A transformers model on this machine, many episodes in one batch."""
+"""A model on this machine, run by transformers or vLLM, many episodes in one batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
 from agent_r1_trainer.bench.episode import EpisodeRecord, Job, PlayedTurn
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
-from agent_r1_trainer.generation import TransformersGenerator
+from agent_r1_trainer.generation import Generator, TransformersGenerator
 from agent_r1_trainer.generation.probe import Probe
 from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.prompts.context_settings import ContextSettings
@@ -23,7 +24,8 @@ from agent_r1_trainer.trajectory import Trajectory
 __all__ = ["play_local"]
 
 _CHUNK = 4  # times the concurrency: episodes between two writes to the log
-_WINDOW = 32_768  # of a model that declares none
+_WINDOW = 32_768  # of a model that declares none, and the longest that vLLM is asked for
+_AT_ONCE = 1_024  # episodes that vLLM plays
 
 
 def play_local(
@@ -32,6 +34,8 @@ def play_local(
     jobs: Sequence[Job],
     concurrency: int,
     sampling: Mapping[str, Any],
+    *,
+    vllm: bool = False,
 ) -> Iterator[EpisodeRecord]:
     """Play every job with a causal language model, ``concurrency`` episodes at a time.
 
@@ -39,8 +43,9 @@ def play_local(
         make_env: Builds an env.
         model: Name on the hub, or a folder that ``save_pretrained`` wrote.
         jobs: The episodes.
-        concurrency: Rows of a batch.
+        concurrency: Rows of a batch; vLLM plays all episodes at once.
         sampling: As :func:`~agent_r1_trainer.bench.sampling.local_params` takes them.
+        vllm: Run the model with vLLM's engine instead of transformers.
 
     Raises:
         ValueError: A reply of ``max_tokens`` leaves no room for a prompt, or the model cannot be read token by token.
@@ -48,14 +53,15 @@ def play_local(
     context = ContextSettings.load(model)
     with loading_errors(model):
         tokenizer = AutoTokenizer.from_pretrained(model)
-        network: Any = AutoModelForCausalLM.from_pretrained(model, dtype="auto")
-    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
+        network = _declared(model) if vllm else AutoModelForCausalLM.from_pretrained(model, dtype="auto")
     stops = stop_token_ids(
         network, tokenizer, more=context.stop_token_ids, chat_template_kwargs=context.chat_template_kwargs
     )
     params = local_params(sampling, stops)
     params = replace(params, stop_strings=(*context.stop_strings, *params.stop_strings))
     window = getattr(network.config.get_text_config(), "max_position_embeddings", _WINDOW)
+    if vllm:
+        window, concurrency = min(window, _WINDOW), min(len(jobs), _AT_ONCE) or 1
     if window <= params.max_new_tokens:
         raise ValueError(f"--max-tokens {params.max_new_tokens} leaves no room for a prompt in a context of {window}")
     loop = AgentEnvLoop(
@@ -66,8 +72,7 @@ def play_local(
         history_thinking=context.history_thinking,
         chat_template_kwargs=context.chat_template_kwargs,
     )
-    kept = {} if Probe(network, tokenizer).find_reading() else {"max_cached_tokens": 0}
-    generator = TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, tokenizer=tokenizer, **kept)
+    generator = _engine(model, tokenizer, window) if vllm else _transformers(network, tokenizer)
     try:
         loop.check(params)
         for begin in range(0, len(jobs), _CHUNK * concurrency):
@@ -76,6 +81,28 @@ def play_local(
             yield from map(_record, batch, played)
     finally:
         loop.close()
+
+
+def _transformers(network: Any, tokenizer: PreTrainedTokenizerBase) -> Generator:
+    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
+    kept = {} if Probe(network, tokenizer).find_reading() else {"max_cached_tokens": 0}
+    return TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, tokenizer=tokenizer, **kept)
+
+
+def _engine(model: str, tokenizer: PreTrainedTokenizerBase, window: int) -> Generator:
+    from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine
+
+    eager = {} if torch.cuda.is_available() else {"enforce_eager": True}
+    return VLLMEngine(start_engine(model, max_model_len=window, **eager), tokenizer)
+
+
+def _declared(model: str) -> Any:
+    """What a model says of itself, without its weights."""
+    try:
+        generation = GenerationConfig.from_pretrained(model)
+    except OSError:  # it has none
+        generation = None
+    return SimpleNamespace(config=AutoConfig.from_pretrained(model), generation_config=generation)
 
 
 def _record(job: Job, trajectory: Trajectory) -> EpisodeRecord:

@@ -21,6 +21,7 @@ from agent_r1_trainer.bench.agents import Agent
 from agent_r1_trainer.bench.episode import EpisodeRecord, Job, play_episode, read_log
 from agent_r1_trainer.bench.manifest import CHOICE, claim_folder, plays_choice
 from agent_r1_trainer.bench.report import Summary, summarize, write_summary
+from agent_r1_trainer.bench.sampling import LOCAL
 from agent_r1_trainer.bench.settings import BenchSettings, env_arguments
 from agent_r1_trainer.curriculum.choice import choose_tasks
 from agent_r1_trainer.environments.contract import close_quietly
@@ -163,12 +164,14 @@ class BenchRun:
 
     def _play(self, jobs: Sequence[Job]) -> Iterator[EpisodeRecord]:
         spec, settings = self.settings.agent, self.settings
-        if spec.kind == "hf":
+        if spec.kind in LOCAL:
             try:
                 from agent_r1_trainer.bench.local import play_local
             except ModuleNotFoundError as error:
-                raise explain_missing(error, "the agent hf:MODEL") from error
-            return play_local(self.make_env, spec.model, jobs, settings.concurrency, settings.sampling)
+                raise explain_missing(error, f"the agent {spec.kind}:MODEL") from error
+            return play_local(
+                self.make_env, spec.model, jobs, settings.concurrency, settings.sampling, vllm=spec.kind == "vllm"
+            )
         return play_all(self.make_env, self._agent(), jobs, settings.concurrency)
 
     def _agent(self) -> Any:
@@ -190,7 +193,7 @@ class BenchRun:
                 "panel_hash": "" if panel is None else panel.content_hash,
                 "tasks": None if panel is None else len(panel),
                 "agent": self.settings.agent.shown,
-                "model_hash": model_fingerprint(self.settings.agent.model) if self.settings.agent.kind == "hf" else "",
+                "model_hash": model_fingerprint(self.settings.agent.model) if self.settings.agent.kind in LOCAL else "",
                 "sampling": dict(self.settings.sampling),
                 "seed": self.settings.seed,
             }

@@ -11,10 +11,13 @@ from agent_r1_envs.names import did_you_mean
 from agent_r1_trainer.generation.protocol import SamplingParams
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 
-__all__ = ["LENGTHS", "complete_sampling", "local_params", "request_arguments"]
+__all__ = ["LENGTHS", "LOCAL", "complete_sampling", "local_params", "request_arguments"]
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
 """Names of the longest reply at endpoints, the newer one last."""
+
+LOCAL = ("hf", "vllm")
+"""Kinds of agents that are models on this machine."""
 
 _LOCAL = {"max_tokens": "max_new_tokens"} | {
     field.name: field.name for field in fields(SamplingParams) if field.name not in ("max_new_tokens", "stop_token_ids")
@@ -54,9 +57,9 @@ def complete_sampling(kind: str, model: str, given: Mapping[str, Any]) -> dict[s
     if len(lengths) > 1:
         raise ValueError(f"sampling says the longest reply twice, as {' and '.join(lengths)}; say it once")
     length: dict[str, Any] = {} if any(name in said for name in LENGTHS) else {"max_tokens": 1024}
-    own = ContextSettings.load(model) if kind == "hf" else ContextSettings()
+    own = ContextSettings.load(model) if kind in LOCAL else ContextSettings()
     sampling = {"recipe": own.recipe, "temperature": 0.0, **length, **given}
-    if kind == "hf":
+    if kind in LOCAL:
         local_params(sampling)
     else:
         request_arguments(sampling)
@@ -73,7 +76,9 @@ def local_params(sampling: Mapping[str, Any], stop_token_ids: tuple[int, ...] = 
     for name, value in arguments.items():
         if name not in _LOCAL:
             hint = "; --seed is the seed of the run" if name == "seed" else _near(name, _LOCAL)
-            raise ValueError(f"sampling of hf: has no argument {name!r}{hint}; it has {', '.join(sorted(_LOCAL))}")
+            raise ValueError(
+                f"sampling of hf: and vllm: has no argument {name!r}{hint}; it has {', '.join(sorted(_LOCAL))}"
+            )
         if name == "stop_strings" and isinstance(value, (list, tuple)):
             arguments[name] = tuple(value)
             continue

@@ -12,12 +12,12 @@ from typing import Any
 from gymnasium.envs.registration import load_env_creator
 
 from agent_r1_envs.secrecy import public_address
-from agent_r1_trainer.bench.sampling import complete_sampling
+from agent_r1_trainer.bench.sampling import LOCAL, complete_sampling
 from agent_r1_trainer.environments.factory import find_spec
 
 __all__ = ["AgentSpec", "BenchSettings", "env_arguments", "parse_agent"]
 
-_FORMS = "random, expert, hf:MODEL or openai:MODEL@URL"
+_FORMS = "random, expert, hf:MODEL, vllm:MODEL or openai:MODEL@URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class AgentSpec:
     """Which agent plays.
 
     Attributes:
-        kind: ``"random"``, ``"expert"``, ``"hf"`` or ``"openai"``.
+        kind: ``"random"``, ``"expert"``, ``"hf"``, ``"vllm"`` or ``"openai"``.
         model: Name or path of the model; ``""`` where there is none.
         url: Base address of the endpoint; ``""`` where there is none.
     """
@@ -46,11 +46,11 @@ class AgentSpec:
     @property
     def is_model(self) -> bool:
         """Whether a language model plays, so that sampling settings matter."""
-        return self.kind in ("hf", "openai")
+        return self.kind in (*LOCAL, "openai")
 
 
 def parse_agent(text: str) -> AgentSpec:
-    """Read ``random``, ``expert``, ``hf:MODEL`` or ``openai:MODEL@URL``.
+    """Read ``random``, ``expert``, ``hf:MODEL``, ``vllm:MODEL`` or ``openai:MODEL@URL``.
 
     >>> parse_agent("openai:qwen/qwen3@http://127.0.0.1:8000/v1").model
     'qwen/qwen3'
@@ -61,8 +61,8 @@ def parse_agent(text: str) -> AgentSpec:
     if text in ("random", "expert"):
         return AgentSpec(text)
     kind, _, rest = text.partition(":")
-    if kind == "hf" and rest:
-        return AgentSpec("hf", os.path.expanduser(rest))
+    if kind in LOCAL and rest:
+        return AgentSpec(kind, os.path.expanduser(rest))
     found = re.fullmatch(r"(.+?)@(https?://.+)", rest)
     if kind == "openai" and found:
         return AgentSpec("openai", found[1], found[2])
