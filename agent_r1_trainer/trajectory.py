@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from agent_r1_trainer.token_ids import TokenIds
-
 __all__ = ["Step", "StopReason", "Trajectory", "discounted_returns"]
 
 
@@ -34,9 +32,7 @@ class Step:
     """One turn of the policy.
 
     Attributes:
-        prompt_ids: The whole prompt, as token ids; never empty. The value of the step is read at its last token. A flow
-            may give a list. What the trainer goes on with are `TokenIds`, which read like one: a prompt that extends
-            the one before shares its memory.
+        prompt_ids: The whole prompt, as token ids; never empty. The value of the step is read at its last token.
         response_ids: The ids that were sampled, all of them and no other (the stop id too, if it was sampled).
         reward: Sum of the rewards that the environment gave for this turn, unscaled.
         logprobs: The sampler's log-probability of each response id, or None where it gave none. May hold NaN.
@@ -52,7 +48,7 @@ class Step:
             (GiGPO); empty if nobody asked for it.
     """
 
-    prompt_ids: list[int] | TokenIds
+    prompt_ids: list[int]
     response_ids: list[int]
     reward: float = 0.0
     logprobs: list[float] | None = None
@@ -99,7 +95,7 @@ class Trajectory:
     group: int = 0
     sample: int = 0
     env: str = ""
-    final_prompt_ids: list[int] | TokenIds | None = None
+    final_prompt_ids: list[int] | None = None
     masked: bool = False
     error: str = ""
     breach: bool = False

@@ -29,7 +29,14 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
 from agent_r1_envs.files import write_json
 from agent_r1_envs.secrecy import without_secrets
-from agent_r1_trainer._compat import BaseTrainer, base_causal_lm, derived_keys, is_peft_model, mend_model_card
+from agent_r1_trainer._compat import (
+    BaseTrainer,
+    base_causal_lm,
+    derived_keys,
+    is_peft_model,
+    mend_model_card,
+    unnumbered_cpu,
+)
 from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
 from agent_r1_trainer.flows import AgentEnvLoop, AsyncEnvLoop
@@ -238,7 +245,7 @@ class CheckpointedTrainer(BaseTrainer):
         write_json(Path(output_dir) / _STATE, state, indent=None)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        with keeping_settings(self.optimizer, self.lr_scheduler):
+        with keeping_settings(self.optimizer, self.lr_scheduler), unnumbered_cpu(self.args):
             super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return

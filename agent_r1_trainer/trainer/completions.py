@@ -15,8 +15,6 @@ from rich.text import Text
 
 from agent_r1_envs.text import clean
 from agent_r1_trainer.learning.experience import Experience
-from agent_r1_trainer.packing import continues
-from agent_r1_trainer.trajectory import Step
 
 __all__ = ["episode_rows", "log_tables", "show_rows", "write_rows"]
 
@@ -33,12 +31,10 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
     """
     rows = []
     for number, trajectory in enumerate(experience.trajectories):
-        before: Step | None = None
+        seen: list[int] = []
         for turn, item in enumerate(trajectory.steps):
             at = experience.layout.step(number, turn)
-            repeated = 0
-            if before is not None and continues(before, item):
-                repeated = len(before.prompt_ids) + len(before.response_ids)
+            repeated = len(seen) if item.prompt_ids[: len(seen)] == seen else 0
             rows.append(
                 {
                     "step": step,
@@ -54,7 +50,7 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
                     "stop": trajectory.stop.value,
                 }
             )
-            before = item
+            seen = item.prompt_ids + item.response_ids
     return rows
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
+from agent_r1_trainer._compat import unnumbered_cpu
 from agent_r1_trainer.trainer.checkpointing import last_whole_checkpoint
 from tests.helpers.training import CueEnv, make_trainer, measured, weights
 
@@ -165,3 +166,15 @@ def test_a_checkpoint_of_other_updates_per_rollout_is_refused(tmp_path):
     other = make_trainer(tmp_path, max_steps=6, num_ppo_epochs=1, save_strategy="steps", save_steps=4)
     with pytest.raises(ValueError, match=r"num_ppo_epochs \* num_minibatches = 4, not 2"):
         other.train(resume_from_checkpoint=True)
+
+
+def test_a_cpu_with_a_number_is_called_plainly_where_files_are_loaded(tmp_path):
+    """As one of several processes has it; transformers before 5.18 passes the name on to torch, which knows none."""
+    args = make_trainer(tmp_path).args
+    vars(args)["_setup_devices"] = torch.device("cpu:0")
+    torch.save({"weight": torch.ones(2)}, tmp_path / "file")
+    with pytest.raises(RuntimeError, match="cpu:0"):
+        torch.load(tmp_path / "file", map_location=args.device, weights_only=True)
+    with unnumbered_cpu(args):
+        assert torch.load(tmp_path / "file", map_location=args.device, weights_only=True)["weight"].sum() == 2
+    assert args.device == torch.device("cpu:0")
