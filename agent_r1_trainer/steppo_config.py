@@ -69,10 +69,18 @@ _INHERITED = (
     ("label_smoothing_factor", (0, 0.0), "there are no labels to smooth"),
     ("neftune_noise_alpha", (None,), "noise in the embeddings makes the policy ratios meaningless"),
     ("deepspeed", (None,), "DeepSpeed is not supported yet; use `accelerate launch` with plain data parallelism"),
-    ("torch_compile", (False,), "it is not supported yet"),
+    (
+        "torch_compile",
+        (False,),
+        "micro-batches come in many shapes, and each would be compiled anew; bf16 and flash attention are what helps",
+    ),
     ("fp16", (False,), "loss scaling would hide which updates are skipped; use bf16"),
     ("ddp_static_graph", (None, False), "the number of micro-batches changes from step to step"),
-    ("use_liger_kernel", (False,), "it replaces the forward pass that scores replies"),
+    (
+        "use_liger_kernel",
+        (False,),
+        "it replaces the forward pass that scores replies, whose logits are read in blocks already",
+    ),
     ("enable_jit_checkpoint", (False,), "a SIGTERM always saves, once the updates of the rollout are done"),
     ("dataloader_num_workers", (0,), "there is nothing to load"),
 )
@@ -463,6 +471,9 @@ class StepPOConfig(VLLMSettings, BaseConfig):
     learning_rate: NonNegative = setting(1e-6, "Learning rate of the policy.")
     eval_on_start: bool = setting(True, "Evaluate before the first update, if there is an evaluation environment.")
     activation_checkpointing: bool | None = setting(None, "Trade compute for memory. None: on, except on a CPU.")
+    activation_offloading: bool = setting(
+        False, "Keep what the backward pass needs of the trunk in the CPU's memory until then. Not on a CPU."
+    )
     gradient_checkpointing: bool | None = setting(None, "Older name of activation_checkpointing.")
     remove_unused_columns: bool = setting(False, "Has no use here.")
 
@@ -498,6 +509,10 @@ class StepPOConfig(VLLMSettings, BaseConfig):
         for name, value in derived.items():
             if getattr(self, name) is None:
                 setattr(self, name, value)
+        if self.activation_offloading and on_cpu:
+            raise ValueError(
+                "activation_offloading=True moves activations to the CPU, where this run has them: leave it out"
+            )
         if self.activation_checkpointing is None and self.gradient_checkpointing is None:
             self.activation_checkpointing = not on_cpu
         # transformers would replace a NaN loss by the average of the others in the log, and go on.

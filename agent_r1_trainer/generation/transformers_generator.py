@@ -129,15 +129,19 @@ class TransformersGenerator:
             known = found[row]
             groups.setdefault(0 if known is None else id(known.cache), []).append(row)
         chunks: list[list[int]] = []
+        longest = 0
         for group in groups.values():
-            if chunks and self._fits(len(chunks[-1]) + len(group), max(lengths[row] for row in chunks[-1] + group)):
+            both = max(longest, lengths[group[-1]])
+            if chunks and self._fits(len(chunks[-1]) + len(group), both):
                 chunks[-1] += group
+                longest = both
                 continue
             chunks.append([])
             for row in group:  # the longer ones come later
                 if chunks[-1] and not self._fits(len(chunks[-1]) + 1, lengths[row]):
                     chunks.append([])
                 chunks[-1].append(row)
+            longest = lengths[group[-1]]
         return chunks
 
     def _fits(self, rows: int, longest: int) -> bool:

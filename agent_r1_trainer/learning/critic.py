@@ -52,10 +52,12 @@ class CriticModel(nn.Module):
     Args:
         policy: What the trunk is copied from; adapters are copied with it, and trained alone if they are in the policy.
         rows: Rows of the head, one for each environment of a mixture.
+        offload: Keep activations in the CPU's memory until the backward pass.
     """
 
-    def __init__(self, policy: nn.Module, rows: int = 1) -> None:
+    def __init__(self, policy: nn.Module, rows: int = 1, *, offload: bool = False) -> None:
         super().__init__()
+        self.offload = offload
         inner = base_causal_lm(copy.deepcopy(policy))
         trunk = find_trunk(inner)
         self.trunk = inner.get_submodule(trunk.name)
@@ -65,7 +67,7 @@ class CriticModel(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, rows: Tensor, columns: Tensor, heads: Tensor | None = None
     ) -> Tensor:
         """Values [n] at positions (rows, columns) of a right-padded batch [B, L], by rows `heads` [n] of the head."""
-        hidden = read_rows(self.trunk, self.trunk.config, input_ids, attention_mask)
+        hidden = read_rows(self.trunk, self.trunk.config, input_ids, attention_mask, offload=self.offload)
         return read_values(self.head, hidden, rows, columns, heads)
 
 

@@ -7,7 +7,8 @@ through the model's own `forward`, so that DDP and PEFT wrap it like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypedDict, cast
@@ -29,7 +30,17 @@ from agent_r1_trainer.credit import Level
 from agent_r1_trainer.losses import token_log_probs
 from agent_r1_trainer.packing import MicroBatch, needs_padding_mask
 
-__all__ = ["Reference", "ScoreRequest", "Scores", "ValueHead", "attach_scoring", "read_rows", "read_values", "score"]
+__all__ = [
+    "Reference",
+    "ScoreRequest",
+    "Scores",
+    "ValueHead",
+    "attach_scoring",
+    "offloaded",
+    "read_rows",
+    "read_values",
+    "score",
+]
 
 CHUNK = 1024
 """Tokens whose logits exist at the same time: with 150,000 words, 0.6 GB in fp32."""
@@ -98,7 +109,34 @@ def read_values(
     return head(states.detach() if detach else states, heads)
 
 
-def read_rows(trunk: nn.Module, config: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+@contextmanager
+def offloaded(module: nn.Module, smallest: int = 1 << 20) -> Iterator[None]:
+    """Keep what the block saves for its backward pass in the CPU's memory until then, but the weights.
+
+    Copies are queued behind the computation, on its own stream: nobody waits for them, and none comes too early.
+
+    Args:
+        module: Whose weights stay where they are.
+        smallest: Bytes of a tensor that is worth the way.
+    """
+    weights = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+
+    def pack(saved: Tensor) -> Tensor | tuple[torch.device, Tensor]:
+        if saved.nbytes < smallest or saved.untyped_storage().data_ptr() in weights:
+            return saved
+        kept = torch.empty(saved.shape, dtype=saved.dtype, pin_memory=saved.is_cuda)
+        return saved.device, kept.copy_(saved, non_blocking=True)
+
+    def unpack(kept: Tensor | tuple[torch.device, Tensor]) -> Tensor:
+        return kept if isinstance(kept, Tensor) else kept[1].to(kept[0], non_blocking=True)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        yield
+
+
+def read_rows(
+    trunk: nn.Module, config: Any, input_ids: Tensor, attention_mask: Tensor, *, offload: bool = False
+) -> Tensor:
     """Hidden states [B, L, width] of rows that are padded on the right, right where there is no padding.
 
     Args:
@@ -106,12 +144,14 @@ def read_rows(trunk: nn.Module, config: Any, input_ids: Tensor, attention_mask: 
         config: Of the model.
         input_ids: [B, L].
         attention_mask: [B, L]; the model gets it only if it needs it.
+        offload: Keep activations in the CPU's memory until the backward pass.
     """
     mask = {"attention_mask": attention_mask} if needs_padding_mask(config) else {}
-    return trunk(input_ids=input_ids, **mask, use_cache=False).last_hidden_state
+    with offloaded(trunk) if offload else nullcontext():
+        return trunk(input_ids=input_ids, **mask, use_cache=False).last_hidden_state
 
 
-def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0) -> None:
+def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0, offload: bool = False) -> None:
     """Let `model(..., score=ScoreRequest)` return scores; without `score` the forward is the model's own.
 
     The scores are a dict: `logprobs` [M], and `entropies` [M] and `values` [n] if asked for. A deep copy of the model
@@ -123,6 +163,7 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0)
         value_head: Add a `ValueHead` of so many rows as `value_head` of the causal language model. With 0, one that an
             earlier run left on the model is taken off: nothing would train it, and it would be saved as if it were
             this run's.
+        offload: Keep activations in the CPU's memory until the backward pass.
 
     Raises:
         ValueError: The model's logits are not computed from hidden states that can be told apart.
@@ -145,7 +186,7 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0)
             return token_log_probs(logits, ids, temperature, entropy=score.get("entropy", False), scratch=True)
 
         # PEFT adds arguments of its own, all None.
-        hidden = read_rows(body, self.config, kwargs["input_ids"], kwargs["attention_mask"])
+        hidden = read_rows(body, self.config, kwargs["input_ids"], kwargs["attention_mask"], offload=offload)
         states = hidden[score["rows"], score["columns"] - 1]
         output = _in_chunks(score_tokens, states, score["ids"], self.config.get_text_config().vocab_size)
         if "value_rows" in score:

@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts import ChatRenderer, closing_ids
 from agent_r1_trainer.steppo_config import options
+from agent_r1_trainer.trainer.precision import frozen_dtype, store_frozen
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig
@@ -87,19 +89,27 @@ def build_models(
     for adapter in getattr(policy, "peft_config", {}).values():
         if getattr(adapter, "is_prompt_learning", False):
             raise ValueError("PEFT methods that learn a prompt are not supported: prompts are exact token ids")
+    if getattr(base_causal_lm(policy), "is_quantized", False) and not is_peft_model(policy):
+        raise ValueError("quantised weights cannot be trained: add adapters (peft_config, in a recipe `peft`)")
     check_trainable_weights(policy)
     disable_dropout(policy)
+    dtype = frozen_dtype(config.device.type, bf16=bool(config.bf16))
+    if is_peft_model(policy):
+        store_frozen(policy, dtype, "policy under its adapters")
 
     needs_values = config.uses_critic
     scales = ValueScales(envs) if needs_values else None
-    critic = CriticModel(policy, len(envs)) if needs_values and config.critic == "separate" else None
+    separate = needs_values and config.critic == "separate"
+    critic = CriticModel(policy, len(envs), offload=config.activation_offloading) if separate else None
     frozen = copy.deepcopy(policy) if config.beta and (had_adapters or peft_config is None) else None
     rows = len(envs) if needs_values and critic is None else 0
-    attach_scoring(policy, temperature=config.temperature, value_head=rows)
+    offload = config.activation_offloading
+    attach_scoring(policy, temperature=config.temperature, value_head=rows, offload=offload)
     if isinstance(model, str):
         load_saved_critic(Path(model), critic, getattr(base_causal_lm(policy), "value_head", None), scales)
     if frozen is not None:
         attach_scoring(frozen, temperature=config.temperature)
+        store_frozen(frozen.requires_grad_(False), dtype, "reference")
     obstacle = merge_obstacle(base_causal_lm(policy).config, policy)
     if config.merge_steps and obstacle is not None:
         logger.warning("every step is computed as a sequence of its own, because of the model: %s", obstacle)
@@ -127,15 +137,30 @@ def load_model(name: str, init: Mapping[str, Any]) -> PreTrainedModel:
 
     Args:
         name: Name or path.
-        init: Arguments of `from_pretrained`. `torch_dtype`, the older name of `dtype`, is obeyed too.
+        init: Arguments of `from_pretrained`. `torch_dtype`, the older name of `dtype`, is obeyed too. A mapping as
+            `quantization_config` holds the arguments of transformers' `BitsAndBytesConfig` (QLoRA).
 
     Raises:
         OSError: There is no such model.
+        ImportError: `quantization_config` without the package bitsandbytes.
     """
     given = dict(init)
+    if given.get("quantization_config") is not None:
+        given["quantization_config"] = _quantization(given["quantization_config"])
     older = given.pop("torch_dtype", "float32")
     with loading_errors(name):
         return create_model_from_path(name, **{"dtype": older, **given})
+
+
+def _quantization(value: Any) -> Any:
+    if find_spec("bitsandbytes") is None:
+        raise ImportError(
+            "quantization_config in model_init_kwargs needs the package bitsandbytes (pip install bitsandbytes): "
+            "leave it out, and adapters are trained on weights of 16 or 32 bits"
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(**value) if isinstance(value, Mapping) else value
 
 
 def check_trainable_weights(model: nn.Module) -> None:

@@ -45,11 +45,11 @@ logger = logging.getLogger(__name__)
 _APPLIED = frozenset(
     "env_workers max_env_workers env_timeout env_retries env_failure "
     "rollout_concurrency generation_batch_rows generation_batch_tokens generation_cache_tokens micro_batch_tokens "
-    "merge_steps max_skipped_updates max_masked_ratio critic_learning_rate critic_max_grad_norm eval_env_kwargs "
+    "activation_offloading merge_steps max_skipped_updates max_masked_ratio critic_learning_rate critic_max_grad_norm "
     "vllm_mode vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout vllm_request_timeout "
     "vllm_retries vllm_sync_mode vllm_sync_dir vllm_group_port vllm_tensor_parallel_size "
     "vllm_gpu_memory_utilization vllm_max_model_length vllm_enable_sleep_mode vllm_model_impl max_logp_difference "
-    "eval_episodes eval_num_generations eval_temperature eval_greedy entropy_steps log_completions "
+    "eval_env_kwargs eval_episodes eval_num_generations eval_temperature eval_greedy entropy_steps log_completions "
     "num_completions_to_print".split()
 )
 """Fields of `StepPOConfig` itself that a resumed run takes from now; those of `TrainingArguments` are all such but:"""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers.modeling_outputs import CausalLMOutput
 
-from agent_r1_trainer._compat import find_trunk
+from agent_r1_trainer._compat import find_trunk, recompute_activations
 from agent_r1_trainer.learning import scoring
 from agent_r1_trainer.learning.critic import CriticModel
 from agent_r1_trainer.learning.scoring import Reference, attach_scoring, read_rows, score
@@ -91,6 +91,41 @@ def test_a_model_whose_positions_see_what_follows_is_told_of_padding(changes, ba
     assert given[0]["attention_mask"] is batch.attention_mask
     model.config._attn_implementation = "own"  # of a user's, which may do anything
     assert needs_padding_mask(model.config)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_offloaded_activations_give_the_same_gradients_and_weights_stay_where_they_are(recompute, batch, monkeypatch):
+    gradients, sizes = [], []
+    copy_ = torch.Tensor.copy_
+
+    def counting(kept, saved, **kwargs):
+        sizes.append(saved.nbytes)
+        return copy_(kept, saved, **kwargs)
+
+    monkeypatch.setattr(scoring.offloaded.__wrapped__, "__defaults__", (1,))
+    for offload in (False, True):
+        model = make_model().train()
+        attach_scoring(model, temperature=1.0, value_head=1, offload=offload)
+        if recompute:
+            recompute_activations(model)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.Tensor, "copy_", counting)
+            scores = score(model, batch, values=True)
+        (scores.logprobs.sum() + scores.values.sum()).backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+    hidden = batch.input_ids.numel() * 32 * 4
+    assert max(sizes) >= hidden and (len(sizes) < 12 if recompute else len(sizes) > 12)
+    assert not any(
+        parameter.nbytes == size for size in sizes for parameter in model.parameters() if parameter.dim() == 2
+    )
+    critics = [CriticModel(make_model(), offload=offload) for offload in (False, True)]
+    places = batch.value_positions("step")
+    for critic in critics:
+        torch.nn.init.ones_(critic.head.linear.weight)
+        critic(batch.input_ids, batch.attention_mask, *places).sum().backward()
+    first, second = ([parameter.grad for parameter in critic.parameters()] for critic in critics)
+    assert all(torch.equal(*pair) for pair in zip(first, second, strict=True) if pair[0] is not None)
 
 
 def test_a_separate_critic_reads_hidden_states_of_any_width():
