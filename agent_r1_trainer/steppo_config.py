@@ -281,8 +281,8 @@ class StepPOConfig(VLLMSettings, BaseConfig):
     env_workers: EnvWorkers | None = setting(
         None,
         "Where environments work: 'threads' (side by side as far as they wait for something), 'processes' (Python code "
-        "side by side too, and one may crash) or 'inline' (one after another, in the process that trains). None is "
-        "inline, and all episodes take their turns in step.",
+        "side by side too, and one may crash) or 'inline' (one after another, in the process that trains). None: "
+        "'threads' with vLLM's servers, else inline, and all episodes take their turns in step.",
     )
     max_env_workers: Count = setting(
         64, "Most threads or processes with environments on each process, and so most episodes at a time with them."
@@ -503,6 +503,7 @@ class StepPOConfig(VLLMSettings, BaseConfig):
             "generation_batch_tokens": 262_144 if on_cpu else "auto",
             "generation_cache_tokens": 131_072 if on_cpu else "auto",
             "importance_sampling_correction": "token" if self.use_vllm else "none",
+            "env_workers": "threads" if self.use_vllm and self.vllm_mode == "server" else None,
             "metric_for_best_model": "eval_success",
             "ddp_find_unused_parameters": False,  # every parameter takes part in every micro-batch
         }

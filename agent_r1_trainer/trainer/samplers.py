@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import tempfile
 import time
@@ -345,7 +346,9 @@ class ColocatedSampler:
         else:
             settings["enforce_eager"] = True
         with tempfile.TemporaryDirectory(prefix="agent-r1-vllm-") as folder:
-            base.config.save_pretrained(folder)
+            config = copy.deepcopy(base.config)
+            config.architectures = [type(base).__name__]  # which only saved models have
+            config.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             llm = start_engine(folder, ranks=accelerator.num_processes, **settings)
         self._engine = VLLMEngine(llm, tokenizer, sleeps=sleeps)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from agent_r1_trainer import StepPOConfig
+from agent_r1_trainer.flows import AsyncEnvLoop
 from agent_r1_trainer.generation.vllm_control import ServerError
 from agent_r1_trainer.learning.agreement import measure_differences, refuse_disagreement, warn_of_difference
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
@@ -53,6 +54,14 @@ def test_a_run_on_servers_is_the_run_without_them(tmp_path):
     assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
     assert logged(trainer, "vllm/servers") == [2.0] * 3 and set(logged(trainer, "vllm/retried")) == {0.0}
     assert not (tmp_path / "vllm" / "vllm_weights").exists() or not any((tmp_path / "vllm" / "vllm_weights").iterdir())
+
+
+def test_a_reply_that_never_comes_masks_its_episode_and_no_other(tmp_path):
+    with servers(1) as fakes:
+        fakes[0].faults += [fake_vllm.logprobs(float("nan"))] * 2
+        trainer = trained(tmp_path, fakes, vllm_retries=0, max_steps=8)
+    assert isinstance(trainer.flow, AsyncEnvLoop)
+    assert logged(trainer, "masked_ratio") == [2 / 16, 0.0] and logged(trainer, "vllm/failed") == [2.0, 0.0]
 
 
 def test_truncated_importance_weights_are_on_and_every_rollout_is_measured(tmp_path):

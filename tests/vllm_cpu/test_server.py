@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from peft import LoraConfig
 
 from agent_r1_trainer.generation.adapters import BlockingGenerator
 from agent_r1_trainer.generation.vllm_control import ServerNeeds, VLLMServer, unfit
@@ -11,6 +12,7 @@ from agent_r1_trainer.generation.vllm_server import VLLMServers
 from agent_r1_trainer.generation.vllm_sync import AdapterSync, DiskSync
 from tests.generation.test_vllm_sync import gap, policy, send
 from tests.helpers.generation_contract import GeneratorContract, contract_model, contract_tokenizer
+from tests.helpers.training import make_trainer
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +51,21 @@ def test_adapters_weights_on_a_disk_and_again(server, folder, tmp_path):
         assert gap(model, urls, str(folder)) > 0.05
         send(disk, model, urls, version)
         assert gap(model, urls, str(folder)) < 2e-5
+
+
+@pytest.mark.parametrize("way", ["disk", "adapter"])
+def test_a_run_samples_from_the_weights_that_it_trains(server, way, tmp_path):
+    """The server holds what it began with again: the test above ends so."""
+    lora = LoraConfig(r=4, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM")
+    trainer = make_trainer(
+        tmp_path, model=contract_model(), peft_config=lora if way == "adapter" else None, use_vllm=True,
+        vllm_mode="server", vllm_server_base_url=server, vllm_sync_mode=way, max_steps=12, learning_rate=1e-3,
+        critic_learning_rate=1e-2,
+    )  # fmt: skip
+    if way == "adapter":  # what the test before left
+        send(DiskSync(tmp_path / "weights", torch.float32), contract_model(), [VLLMServer(server)])
+    trainer.train()
+    logs = [entry for entry in trainer.state.log_history if "sampling/logp_difference/max" in entry]
+    assert len(logs) == 3 and max(entry["sampling/logp_difference/max"] for entry in logs) < 5e-5
+    assert all(entry["log_ratio/max"] > 1e-3 for entry in logs)  # there was something to send
+    assert not any(entry["vllm/failed"] for entry in logs)
