@@ -157,6 +157,13 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, instead of the file's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, instead of the file's.")] = None,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Do not train: say how much memory each GPU needs, of the config alone."),
+    ] = False,
+    gpu_memory: Annotated[
+        str | None, typer.Option(help="With --estimate: size of a GPU, such as 80GiB, and what to change to fit it.")
+    ] = None,
 ) -> None:
     """Train a model with StepPO or another algorithm, from a file of settings.
 
@@ -164,6 +171,12 @@ def train(
     """
     from agent_r1_trainer.train import train_command
 
+    if estimate or gpu_memory is not None:
+        from agent_r1_trainer.commands.estimate import estimate_command
+
+        raise typer.Exit(
+            estimate_command(config=config, algorithm=algorithm, overrides=context.args, gpu_memory=gpu_memory)
+        )
     raise typer.Exit(
         train_command(config=config, preset=preset, seed=seed, out=out, algorithm=algorithm, overrides=context.args)
     )

@@ -36,6 +36,7 @@ __all__ = [
     "Scores",
     "ValueHead",
     "attach_scoring",
+    "chunk_size",
     "offloaded",
     "read_rows",
     "read_values",
@@ -200,6 +201,11 @@ def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0,
     inner.forward = MethodType(forward, inner)
 
 
+def chunk_size(vocabulary: int) -> int:
+    """Most tokens whose logits exist at the same time."""
+    return max(CHUNK, _SMALL // vocabulary)
+
+
 def _in_chunks(
     score_tokens: Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]],
     hidden: Tensor,
@@ -210,7 +216,7 @@ def _in_chunks(
 
     Those of the last one stay: the backward pass begins with them, before any others exist again.
     """
-    count = max(-(-len(ids) // max(CHUNK, _SMALL // vocabulary)), 1)
+    count = max(-(-len(ids) // chunk_size(vocabulary)), 1)
     parts = list(zip(hidden.tensor_split(count), ids.tensor_split(count), strict=True))
     scores = [checkpoint(score_tokens, *part, use_reentrant=False) for part in parts[:-1]]
     logprobs, entropies = zip(*scores, score_tokens(*parts[-1]), strict=True)
