@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
+from types import ModuleType
 from typing import Any
 
 from agent_r1_trainer.environments.contract import error_text, shown
@@ -143,13 +145,19 @@ def portable(factories: Mapping[str, MakeEnv]) -> dict[str, MakeEnv]:
 
 
 def _modules(setup: PlayerSetup) -> list[str]:
-    """The modules that every process will import: of the tokenizer, and of what builds environments."""
-    found = [type(setup.tokenizer).__module__]
+    """The modules that every process will import: of the tokenizer, of what builds environments, and of the script.
+
+    A process runs the script again as far as it is not guarded. One that imports PyTorch would have each do so.
+    """
+    found: list[Any] = [type(setup.tokenizer).__module__]
     for factory in setup.factories.values():
         source: Any = factory.source if isinstance(factory, EnvFactory) else factory
         source = getattr(source, "entry_point", getattr(source, "func", source))  # of a spec, of a partial
         found.append(source.partition(":")[0] if isinstance(source, str) else source.__module__)
-    return list(dict.fromkeys(found))
+    for value in vars(sys.modules["__main__"]).values():
+        found.append(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", ""))
+    names = dict.fromkeys(name for name in found if isinstance(name, str))
+    return [name for name in names if name in sys.modules and name != "__main__"]
 
 
 def _pickle(value: Any) -> bytes:

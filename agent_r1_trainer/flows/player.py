@@ -276,7 +276,7 @@ def serve(connection: Connection) -> None:
     try:
         while True:
             act, arguments = connection.recv()
-            connection.send(_answer(player, act, arguments))
+            connection.send_bytes(_answer(player, act, arguments))
             if act == "close":
                 break
     except (EOFError, OSError):
@@ -286,16 +286,14 @@ def serve(connection: Connection) -> None:
             player.close()
 
 
-def _answer(player: Player | Exception, act: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    """What a player says, ready to be sent; an exception in words, since not every one can be pickled."""
+def _answer(player: Player | Exception, act: str, arguments: tuple[Any, ...]) -> bytes:
+    """Whether a player failed and what it says, as it is sent; an exception in words, since not every one can be."""
     try:
         if isinstance(player, Exception):
             raise player
-        answer = getattr(player, act)(*arguments)
-        ForkingPickler.dumps(answer)
-        return False, answer
+        return bytes(ForkingPickler.dumps((False, getattr(player, act)(*arguments))))
     except BaseException as error:  # a `sys.exit` of an environment too costs its episode only
-        return True, error_text(error)
+        return bytes(ForkingPickler.dumps((True, error_text(error))))
 
 
 def _follow_parent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -139,3 +140,17 @@ class AloneEnv(CueEnv):
     """Says that two of its kind must not work in one process at the same time."""
 
     metadata = {"thread_safe": False}
+
+
+class StartingEnv(CueEnv):
+    """Starts a program that would run for ten minutes, writes down its process and its own, and hangs."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = file
+
+    def reset(self, *, seed=None, options=None):
+        program = subprocess.Popen(["sleep", "600"])
+        Path(self.file + ".new").write_text(f"{os.getpid()} {program.pid}")
+        os.replace(self.file + ".new", self.file)
+        time.sleep(600)

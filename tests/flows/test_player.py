@@ -1,0 +1,121 @@
+"""Environments in processes of their own: nothing of them outlives its time, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import pytest
+
+from agent_r1_trainer.flows import Assignment, AsyncEnvLoop
+from agent_r1_trainer.flows.player import PlayerSetup, RemotePlayer, WorkerDiedError
+from agent_r1_trainer.generation import SamplingParams
+from tests.helpers.cues import CueEnv
+from tests.helpers.fault_envs import StartingEnv
+from tests.helpers.training import ScriptedGenerator, make_tokenizer
+
+ROOT = Path(__file__).parents[2]
+
+
+def running(pid: int) -> bool:
+    """Whether a process is there and does something; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids: list[int]) -> bool:
+    until = time.monotonic() + 30
+    while any(map(running, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not any(map(running, pids))
+
+
+def test_what_an_environment_has_started_is_killed_with_it(tmp_path):
+    file = tmp_path / "pids"
+    flow = AsyncEnvLoop(
+        partial(StartingEnv, str(file)),
+        make_tokenizer(),
+        max_prompt_length=50,
+        env_workers="processes",
+        env_timeout=5.0,
+    )
+    generator = ScriptedGenerator(make_tokenizer(), lambda prompt: "a <end>")
+    [trajectory] = flow.run([Assignment(0, 1)], generator, SamplingParams(4, (1,)))
+    assert trajectory.masked and trajectory.error == "TimeoutError: reset() took more than env_timeout=5 s"
+    pids = [int(pid) for pid in file.read_text().split()]
+    assert len(pids) == 2 and gone(pids)
+    flow.close()
+
+
+SCRIPT = """
+import sys
+from functools import partial
+from agent_r1_trainer.flows import Assignment, AsyncEnvLoop
+from agent_r1_trainer.generation import SamplingParams
+from tests.helpers.fault_envs import StartingEnv
+
+if __name__ == "__main__":
+    from tests.helpers.training import make_tokenizer
+    flow = AsyncEnvLoop(
+        partial(StartingEnv, sys.argv[1]), make_tokenizer(), max_prompt_length=50, env_workers="processes"
+    )
+    flow.run([Assignment(0, 1)], None, SamplingParams(4, (1,)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_environments_end_with_the_program_however_it_ends(how, tmp_path):
+    script, file = tmp_path / "script.py", tmp_path / "pids"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'wrappers'}"}
+    program = subprocess.Popen(
+        [sys.executable, str(script), str(file)], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 300
+    while not file.exists() and program.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    pids = [int(pid) for pid in file.read_text().split()]
+    assert all(map(running, pids))
+    program.send_signal(how)
+    program.wait(120)
+    assert gone(pids)
+
+
+def player(factory: object = CueEnv) -> RemotePlayer:
+    setup = PlayerSetup({"": factory}, make_tokenizer(), {"": ""}, {"max_prompt_length": 50})
+    return RemotePlayer(bytes(ForkingPickler.dumps(setup)))
+
+
+def test_a_process_that_is_killed_from_outside_is_named_by_its_signal():
+    remote = player()
+    remote.prepare("")
+    pid = remote._process.pid
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerDiedError, match=r"ended by SIGKILL in begin"):
+        remote.begin(Assignment(0, 1), SamplingParams(4, (1,)), 0)
+    assert gone([pid])
+    remote.close()
+
+
+def test_a_player_that_was_killed_starts_nothing():
+    remote = player()
+    remote.kill()
+    with pytest.raises(WorkerDiedError, match="was killed"):
+        remote.prepare("")
+    remote.close()
+
+
+def test_a_setup_that_cannot_be_read_there_is_said():
+    remote = RemotePlayer(b"nothing that was pickled")
+    with pytest.raises(WorkerDiedError, match="UnpicklingError"):
+        remote.prepare("")
+    remote.close()
