@@ -24,6 +24,7 @@ from agent_r1_trainer.generation import (
     SamplingParams,
     TransformersGenerator,
 )
+from agent_r1_trainer.tiny_policy.loading import load_tiny_policy
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 from tests.helpers.cues import CueEnv
 from tests.helpers.fault_envs import RELEASE, AloneEnv, BoundEnv, DelayedEnv, FaultyEnv, MeetingEnv, notes
@@ -97,6 +98,25 @@ def test_a_back_end_that_answers_each_by_itself_gives_the_same_up_to_rounding(wo
         assert found.rewards == expected.rewards and found.group == expected.group
         for step, other in zip(found.steps, expected.steps, strict=True):
             assert step.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_the_tiny_policy_answers_questions_the_same_wherever_they_are_asked(workers):
+    model, tokenizer = load_tiny_policy()
+    tasks = [Assignment(task=i, seed=i, group=i) for i in range(12)]
+    kwargs = {"split": "validation", "top_k": 2, "max_calls": 1}  # as it was taught
+    factory = EnvFactory("AgentR1/HotpotQA-v0", kwargs, recipe="native")
+    sampling = SamplingParams(8, (tokenizer.eos_token_id,), temperature=0.7)
+    runs = []
+    for flow in (
+        AgentEnvLoop(factory, tokenizer, max_prompt_length=1024, step_anchor="state"),
+        AsyncEnvLoop(factory, tokenizer, max_prompt_length=1024, step_anchor="state", env_workers=workers),
+    ):
+        flow.check(sampling)
+        generator = TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id, tokenizer=tokenizer)
+        runs.append(flow.run(tasks, generator, sampling))
+        flow.close()
+    assert runs[0] == runs[1] and len({len(trajectory) for trajectory in runs[0]}) > 1
 
 
 def test_environments_work_side_by_side():
