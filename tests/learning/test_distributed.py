@@ -28,6 +28,7 @@ VARIANTS = {
         "filter_zero_variance_groups": True,
         "mask_truncated_completions": True,
     },
+    "budgets of memory": {"micro_batch_tokens": "400KiB", "generation_batch_tokens": "20KiB"},
     "states compared": {"advantage_estimator": "gigpo", "num_generations": 2, "loss_aggregation": "token_mean"},
     "mixture": {
         "env": {"cue": CueEnv, "stall": MixtureEntry(StallEnv, max_turns=4, weight=0.5)},
