@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from agent_r1_trainer.token_ids import TokenIds
+
 __all__ = ["Step", "StopReason", "Trajectory", "discounted_returns"]
 
 
@@ -32,7 +34,9 @@ class Step:
     """One turn of the policy.
 
     Attributes:
-        prompt_ids: The whole prompt, as token ids; never empty. The value of the step is read at its last token.
+        prompt_ids: The whole prompt, as token ids; never empty. The value of the step is read at its last token. A flow
+            may give a list. What the trainer goes on with are `TokenIds`, which read like one: a prompt that extends
+            the one before shares its memory.
         response_ids: The ids that were sampled, all of them and no other (the stop id too, if it was sampled).
         reward: Sum of the rewards that the environment gave for this turn, unscaled.
         logprobs: The sampler's log-probability of each response id, or None where it gave none. May hold NaN.
@@ -48,7 +52,7 @@ class Step:
             (GiGPO); empty if nobody asked for it.
     """
 
-    prompt_ids: list[int]
+    prompt_ids: list[int] | TokenIds
     response_ids: list[int]
     reward: float = 0.0
     logprobs: list[float] | None = None
@@ -95,7 +99,7 @@ class Trajectory:
     group: int = 0
     sample: int = 0
     env: str = ""
-    final_prompt_ids: list[int] | None = None
+    final_prompt_ids: list[int] | TokenIds | None = None
     masked: bool = False
     error: str = ""
     breach: bool = False

@@ -59,7 +59,7 @@ def value_queries(trajectories: Sequence[Trajectory], mode: Bootstrap = "auto") 
     queries = [
         Trajectory(
             task_id=trajectories[i].task_id,
-            steps=[Step(prompt_ids=list(trajectories[i].final_prompt_ids or []), response_ids=[])],
+            steps=[Step(prompt_ids=trajectories[i].final_prompt_ids or [], response_ids=[])],
             stop=trajectories[i].stop,
             group=trajectories[i].group,
             sample=trajectories[i].sample,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_not
 from typing import Any
 
 import gymnasium
@@ -83,7 +84,7 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._text_only = text_only
         self._vocabulary = vocabulary
-        self._messages: dict[int, tuple[Any, Any, Any]] = {}
+        self._messages: list[tuple[Any, Any, Any]] = []
         self._repaired = 0
 
     @property
@@ -116,7 +117,7 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         Raises:
             ContractError: What the environment returned cannot be used.
         """
-        self._messages = {}
+        self._messages = []
         observation, info = self._values("reset", self.env.reset(seed=seed, options=options))
         return self._observation("reset", observation), self._info("reset", info)
 
@@ -157,17 +158,22 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _conversation(self, where: str, messages: Sequence[Any]) -> Sequence[Any]:
         """Check the messages that are new; those of earlier turns are known by identity."""
-        known, self._messages = self._messages, {}
-        result = []
-        for index, message in enumerate(messages):
+        same = 0
+        for message, (before, content, _) in zip(messages, self._messages, strict=False):
+            if message is not before or message.get("content") is not content:
+                break
+            same += 1
+        known = {id(entry[0]): entry for entry in self._messages[same:]}
+        del self._messages[same:]
+        for index, message in enumerate(messages[same:], same):
             entry = known.get(id(message))
             content = message.get("content") if isinstance(message, Mapping) else None
             if entry is None or entry[0] is not message or entry[1] is not content:
                 _check_message(message, f"{where}[{index}]")
                 entry = (message, content, self._mend(message))
-            self._messages[id(message)] = entry
-            result.append(entry[2])
-        return messages if all(a is b for a, b in zip(messages, result, strict=True)) else result
+            self._messages.append(entry)
+        result = [entry[2] for entry in self._messages]
+        return result if any(map(is_not, messages, result)) else messages
 
     def _info(self, method: str, info: Any) -> dict[str, Any]:
         return checked_info(self._mend(info), f"{self.label}.{method}() returned")

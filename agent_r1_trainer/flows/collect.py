@@ -22,6 +22,8 @@ from agent_r1_trainer.flows.base import AgentFlowBase, Assignment
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.learning.distributed import own_share, together
 from agent_r1_trainer.metrics import summarize
+from agent_r1_trainer.packing import continues
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["check_trajectories", "collect"]
@@ -134,20 +136,30 @@ def _check(trajectory: Trajectory, where: str, vocabulary: int | None) -> None:
     read = {name: getattr(trajectory, name) for name in ("success", "score", "reward_info", "task_id")}
     for field, value in checked_info(read, f"{where} has").items():
         setattr(trajectory, field, value)
-    seen: list[int] = []
+    before = TokenIds()
     for turn, step in enumerate(trajectory.steps):
+        step.prompt_ids = _checked_prompt(step.prompt_ids, before, f"{where}, step {turn}, has prompt_ids", vocabulary)
         _check_step(step, f"{where}, step {turn},", vocabulary)
-        if step.extends and step.prompt_ids[: len(seen)] != seen:
+        if step.extends and turn and not continues(trajectory.steps[turn - 1], step):
             raise ContractError(f"{where}, step {turn}, extends the step before, but its prompt begins otherwise")
-        seen = [*step.prompt_ids, *step.response_ids]
+        before = step.prompt_ids
     if trajectory.final_prompt_ids is not None:
-        trajectory.final_prompt_ids = check_ids(
-            trajectory.final_prompt_ids, f"{where} has final_prompt_ids", _IDS, vocabulary
+        trajectory.final_prompt_ids = _checked_prompt(
+            trajectory.final_prompt_ids, before, f"{where} has final_prompt_ids", vocabulary
         )
 
 
+def _checked_prompt(ids: Any, before: TokenIds, where: str, vocabulary: int | None) -> TokenIds:
+    """The ids of a prompt, sharing memory with the prompt before, of which a beginning that they share was checked."""
+    if not isinstance(ids, TokenIds):
+        return before.grown_to(check_ids(ids, where, _IDS, vocabulary))
+    known = len(before) if ids.shares(before) else 0
+    if len(ids) > known or not len(ids):
+        check_ids(ids[known:], where, _IDS, vocabulary)
+    return ids
+
+
 def _check_step(step: Step, where: str, vocabulary: int | None) -> None:
-    step.prompt_ids = check_ids(step.prompt_ids, f"{where} has prompt_ids", _IDS, vocabulary)
     step.response_ids = check_ids(step.response_ids, f"{where} has response_ids", _IDS, vocabulary)
     step.reward = check_field(as_number(step.reward, REWARD_LIMIT), step.reward, f"{where} has reward", REWARD)
     for field in ("text", "anchor"):

@@ -18,6 +18,7 @@ from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, er
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["AnchorKind", "Episode", "record_observations", "state_anchor"]
@@ -57,7 +58,7 @@ class Episode:
     ) -> None:
         self.env = env
         self.assignment = assignment
-        self.prompt_ids: list[int] = []
+        self._prompt = TokenIds()
         self.stop: StopReason | None = None
         self._tokenizer = tokenizer
         self._max_prompt_length = max_prompt_length
@@ -71,7 +72,7 @@ class Episode:
         self._anchor = ""
         self._extends = False
         self._steps: list[Step] = []
-        self._final_prompt_ids: list[int] | None = None
+        self._final_prompt_ids: TokenIds | None = None
         self._error = ""
         self._breach = False
         self._repaired = env.repaired
@@ -80,6 +81,11 @@ class Episode:
         self._observation: Any = None
         self._action: Any = None
         self._builder: PromptBuilder | None = None
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        """The prompt that waits for a reply."""
+        return list(self._prompt)
 
     @property
     def turn(self) -> int:
@@ -128,11 +134,11 @@ class Episode:
         self._builder = PromptBuilder(
             self._tokenizer, chat_template_kwargs=kwargs, history_thinking=self._history_thinking, own=self._own
         )
-        self.prompt_ids = self._builder.first(self._observation)
-        if len(self.prompt_ids) > self._max_prompt_length:
+        self._prompt = self._builder.first(self._observation)
+        if len(self._prompt) > self._max_prompt_length:
             self.stop = StopReason.PROMPT_TOO_LONG
             self._error = (
-                f"the first prompt of task {self.assignment.task!r} has {len(self.prompt_ids)} tokens, more than the "
+                f"the first prompt of task {self.assignment.task!r} has {len(self._prompt)} tokens, more than the "
                 f"{self._max_prompt_length} that max_prompt_length and the model's context allow"
             )
 
@@ -140,7 +146,7 @@ class Episode:
         """Record the reply and pass it on."""
         text = reply_text(self._tokenizer, reply.ids, self._stop_ids)
         step = Step(
-            prompt_ids=self.prompt_ids,
+            prompt_ids=self._prompt,
             response_ids=reply.ids,
             logprobs=reply.logprobs,
             extends=self._extends,
@@ -180,7 +186,7 @@ class Episode:
             step.truncated = True
             self.stop = StopReason.PROMPT_TOO_LONG
         else:
-            self.prompt_ids, self._extends = prompt_ids, extends
+            self._prompt, self._extends = prompt_ids, extends
 
     def fail(self, error: Exception) -> None:
         """End the episode because of an exception, of the environment or on the way to the next prompt."""

@@ -125,7 +125,7 @@ class SingleStepFlow(AgentFlowBase):
             builder = PromptBuilder(self._tokenizer, chat_template_kwargs=self._template_kwargs)
             given = check_observation(self._prompts[task], f"the prompt of task {task}", len(self._tokenizer))
             given, trajectory.repaired = mended(given)
-            prompt = builder.first(given)
+            prompt = list(builder.first(given))
             trajectory.split_tokens = builder.split_tokens
         except Exception as error:
             _fail(trajectory, error)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_trainer._compat import RowCache, apply_head, cache_argument, new_cache
+from agent_r1_trainer.token_ids import TokenIds
 
 __all__ = ["CachedRow", "Context", "PaddedContext", "RowContext"]
 
@@ -99,7 +100,7 @@ class CachedRow:
         row: In which row.
     """
 
-    ids: list[int]
+    ids: TokenIds
     cache: RowCache
     row: int
 

@@ -22,6 +22,7 @@ from agent_r1_trainer.generation.transformers_generator import evaluation_mode, 
 from agent_r1_trainer.learning.agreement import LIMIT, computes_exactly
 from agent_r1_trainer.learning.scoring import score
 from agent_r1_trainer.packing import Layout, collate, merge_units
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 __all__ = ["Probe", "random_texts"]
@@ -148,7 +149,9 @@ class Probe:
                             read[row] += 1
                     if isinstance(context, RowContext):
                         places = context.cached_rows()
-                        known = [CachedRow(text[: read[row]], *places[row]) for row, text in enumerate(self._texts)]
+                        known = [
+                            CachedRow(TokenIds(text[: read[row]]), *places[row]) for row, text in enumerate(self._texts)
+                        ]
         except Exception as error:  # whatever an architecture says about a cache that it does not know
             return f"it fails with {type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
         return self._fault(torch.stack(apart))

@@ -18,14 +18,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.budgets import Budget, free_memory
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
+from agent_r1_trainer.generation.prefixes import PrefixIndex
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
 from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.packing import merge_obstacle
+from agent_r1_trainer.token_ids import TokenIds
 
 __all__ = ["TransformersGenerator", "evaluation_mode", "generation_limits", "rows_stay_valid"]
-
-_PROBE = 8  # ids compared before whole prompts are
 
 
 class TransformersGenerator:
@@ -114,8 +114,8 @@ class TransformersGenerator:
 
     def _find(self, prompts: Sequence[list[int]]) -> dict[int, CachedRow | None]:
         """What is known of each prompt; nothing else is kept."""
-        known, self._cached = self._cached, []
-        return {row: _longest_prefix(prompt, known) for row, prompt in enumerate(prompts)}
+        known, self._cached = PrefixIndex(self._cached), []
+        return {row: known.longest(TokenIds(prompt)) for row, prompt in enumerate(prompts)}
 
     def _chunks(self, found: Mapping[int, CachedRow | None], lengths: Sequence[int]) -> list[list[int]]:
         """Divide prompts into chunks that are decoded together: those whose beginnings lie in one cache, if they fit.
@@ -167,7 +167,7 @@ class TransformersGenerator:
         context = RowContext(self.model, self._trunk, prompts, known, room, self.pad_token_id, take=take)
         replies = _decode(context, len(prompts), sampling, stops, uniforms)
         places = context.cached_rows()
-        rows = [CachedRow(prompts[row] + reply.ids[:-1], *places[row]) for row, reply in enumerate(replies)]
+        rows = [CachedRow(TokenIds(prompts[row] + reply.ids[:-1]), *places[row]) for row, reply in enumerate(replies)]
         if _allocated([*self._cached, *rows]) <= self.max_cached_tokens:
             self._cached += rows
         return replies
@@ -266,18 +266,6 @@ def _allocated(rows: Sequence[CachedRow]) -> int:
 
 def _present(found: Mapping[int, CachedRow | None], rows: Iterable[int]) -> list[CachedRow]:
     return [known for row in rows if (known := found[row]) is not None]
-
-
-def _longest_prefix(prompt: list[int], known: Sequence[CachedRow]) -> CachedRow | None:
-    """What is known of the longest beginning of a prompt, its last token excepted: something must be left to read."""
-    best: CachedRow | None = None
-    for row in known:
-        count = len(row.ids)
-        if count >= len(prompt) or (best is not None and count <= len(best.ids)):
-            continue
-        if prompt[max(count - _PROBE, 0) : count] == row.ids[-_PROBE:] and prompt[:count] == row.ids:
-            best = row
-    return best
 
 
 def rows_stay_valid(model: PreTrainedModel) -> bool:

@@ -210,9 +210,11 @@ def plan_updates(
     unit_steps = [steps for fact in facts for steps in fact.units]
     offset = sum(len(fact.units) for fact in facts[:first])
     starts = np.concatenate([[0], np.cumsum(unit_steps, dtype=np.int64)])
-    lengths = np.array([length for fact in facts for length in fact.policy_lengths], dtype=np.int64)
-    spans = np.array([sum(map(bool, fact.policy_lengths)) for fact in facts for _ in fact.lengths], dtype=np.int64)
-    tokens = np.array([sum(fact.policy_lengths) for fact in facts for _ in fact.lengths], dtype=np.int64)
+    learned = [fact.policy_lengths for fact in facts]
+    lengths = np.array([length for each in learned for length in each], dtype=np.int64)
+    turns = [len(each) for each in learned]
+    spans = np.repeat(np.array([sum(map(bool, each)) for each in learned], dtype=np.int64), turns)
+    tokens = np.repeat(np.array([sum(each) for each in learned], dtype=np.int64), turns)
     divisors = None
     if aggregation == "token_sum":
         share = len(facts) / minibatches

@@ -32,6 +32,7 @@ from agent_r1_trainer.learning.scoring import Reference, ValueHead, score
 from agent_r1_trainer.learning.value_scale import ValueScales
 from agent_r1_trainer.losses import kl_in_reward
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
 if TYPE_CHECKING:
@@ -344,7 +345,7 @@ def _anchor(step: Step) -> str:
     """What tells the step's state; where the flow says nothing, an equal prompt is an equal state for the policy."""
     if step.anchor:
         return step.anchor
-    return hashlib.sha256(np.asarray(step.prompt_ids, dtype=np.int64).tobytes()).hexdigest()
+    return hashlib.sha256(np.asarray(TokenIds(step.prompt_ids)).tobytes()).hexdigest()
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:

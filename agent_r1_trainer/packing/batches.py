@@ -10,6 +10,7 @@ from torch import Tensor
 
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing.units import Layout, Unit
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["MicroBatch", "collate", "filler", "micro_batches", "plan_minibatches"]
@@ -231,7 +232,8 @@ def collate(units: Sequence[Unit], trajectories: Sequence[Trajectory], layout: L
     for row, unit in enumerate(units):
         steps = trajectories[unit.trajectory].steps
         last = steps[unit.steps[-1]]
-        input_ids[row, : unit.length] = torch.tensor(last.prompt_ids + last.response_ids, dtype=torch.int64)
+        ids = np.asarray(TokenIds(last.prompt_ids).extended(last.response_ids))
+        input_ids[row, : unit.length] = torch.from_numpy(ids)
         attention_mask[row, : unit.length] = 1
         for t in unit.steps:
             number = layout.step(unit.trajectory, t)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from agent_r1_trainer.token_ids import TokenIds
 from agent_r1_trainer.trajectory import Step, Trajectory
 
 __all__ = ["Layout", "PackingStats", "Unit", "continues", "merge_units", "packing_stats"]
@@ -45,13 +46,15 @@ class Unit:
 
 
 def continues(previous: Step, step: Step) -> bool:
-    """Say whether a step's prompt starts with the previous step's prompt and response, compared id by id."""
-    start, end = len(previous.prompt_ids), len(previous.prompt_ids) + len(previous.response_ids)
-    return (
-        len(step.prompt_ids) >= end
-        and step.prompt_ids[start:end] == previous.response_ids
-        and step.prompt_ids[:start] == previous.prompt_ids
-    )
+    """Say whether a step's prompt starts with the previous step's prompt and response, compared id by id.
+
+    Of `TokenIds` that share memory only the response is compared.
+    """
+    prompt, before = step.prompt_ids, previous.prompt_ids
+    start, end = len(before), len(before) + len(previous.response_ids)
+    if len(prompt) < end or prompt[start:end] != previous.response_ids:
+        return False
+    return prompt.starts_with(before) if isinstance(prompt, TokenIds) else prompt[:start] == before
 
 
 def merge_units(trajectories: Sequence[Trajectory], merge: bool = True) -> list[Unit]:
@@ -84,20 +87,6 @@ def merge_units(trajectories: Sequence[Trajectory], merge: bool = True) -> list[
                 units.append(Unit(trajectory=index, steps=range(first, t + 1), length=length))
                 first = t + 1
     return units
-
-
-def _common_prefix(a: list[int], b: list[int]) -> int:
-    """Length of the longest common prefix, by bisection: slices compare at the speed of C."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    while high - low > 1:  # the first `low` ids agree, the first `high` do not
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 class Layout:
@@ -193,19 +182,23 @@ def packing_stats(trajectories: Sequence[Trajectory], groups: Sequence[Sequence[
         trajectories: Unmasked trajectories.
         groups: Their units, from `merge_units`, divided by `micro_batches`.
     """
-    sequences = [[step.prompt_ids + step.response_ids for step in trajectory.steps] for trajectory in trajectories]
     return PackingStats(
-        distinct=sum(_distinct(steps) for steps in sequences),
+        distinct=sum(_distinct(trajectory.steps) for trajectory in trajectories),
         computed=sum(unit.length for group in groups for unit in group),
         padded=sum(len(group) * max((unit.length for unit in group), default=0) for group in groups),
-        unmerged=sum(len(ids) for steps in sequences for ids in steps),
+        unmerged=sum(
+            len(step.prompt_ids) + len(step.response_ids) for trajectory in trajectories for step in trajectory.steps
+        ),
     )
 
 
-def _distinct(sequences: list[list[int]]) -> int:
-    """Nodes of the prefix tree: sorted neighbours share the longest prefixes."""
-    total, previous = 0, list[int]()
-    for ids in sorted(sequences):
-        total += len(ids) - _common_prefix(previous, ids)
-        previous = ids
+def _distinct(steps: Sequence[Step]) -> int:
+    """Nodes of the prefix tree of the steps' sequences: sorted neighbours share the longest prefixes."""
+    # A step that the next one continues adds no node.
+    ends = [step for t, step in enumerate(steps) if t + 1 == len(steps) or not continues(step, steps[t + 1])]
+    total, previous = 0, TokenIds()
+    for ids in sorted(step.prompt_ids + step.response_ids for step in ends):
+        sequence = TokenIds(ids)
+        total += len(sequence) - sequence.common_prefix(previous)
+        previous = sequence
     return total

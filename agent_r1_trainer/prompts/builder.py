@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_r1_envs.spaces import as_messages
-from agent_r1_trainer.prompts.foreign import TurnMarks
+from agent_r1_trainer.prompts.foreign import Rendered, TurnMarks
 from agent_r1_trainer.prompts.glue import glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
 from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
+from agent_r1_trainer.token_ids import TokenIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,9 +65,11 @@ class PromptBuilder:
         self.split_tokens = 0
         self._renderer = ChatRenderer(tokenizer, chat_template_kwargs, own=own)
         self._messages: list[Message] | None = None
-        self._prompt_ids: list[int] | None = None
+        self._prompt_ids: TokenIds | None = None
+        self._looks_back = False
+        self._doubled = 0
 
-    def first(self, observation: Observation) -> list[int]:
+    def first(self, observation: Observation) -> TokenIds:
         """Return the prompt of the first step of an episode; whatever came before is forgotten.
 
         Raises:
@@ -78,11 +81,11 @@ class PromptBuilder:
         else:
             self._renderer.check_roles(messages)
             ids = self._render(messages)
-        self._messages, self._prompt_ids = messages, ids
-        return list(ids)
+        self._messages, self._prompt_ids = messages, TokenIds(ids)
+        return self._prompt_ids
 
-    def next(self, observation: Observation, reply: str, response_ids: Sequence[int]) -> tuple[list[int], bool]:
-        """Return the prompt of the next step.
+    def next(self, observation: Observation, reply: str, response_ids: Sequence[int]) -> tuple[TokenIds, bool]:
+        """Return the prompt of the next step; where it extends the last one it shares that one's memory.
 
         Args:
             observation: What the env returned for the reply.
@@ -99,15 +102,15 @@ class PromptBuilder:
         if self._prompt_ids is None:
             raise RuntimeError("call first() before next()")
         messages = as_messages(observation)
-        history = [*self._prompt_ids, *response_ids]
+        history = self._prompt_ids.extended(response_ids)
         if messages is None:
-            ids = _as_ids(observation)
+            ids = history.grown_to(_as_ids(observation))
         else:
             self._renderer.check_roles(messages)
             glue = self._glue(messages, reply, response_ids)
-            ids = self._render(messages) if glue is None else history + glue
+            ids = history.grown_to(self._render(messages)) if glue is None else history.extended(glue)
         self._messages, self._prompt_ids = messages, ids
-        return list(ids), ids[: len(history)] == history
+        return ids, ids.starts_with(history)
 
     def reply_ids(self, reply: str, stop_ids: Sequence[int]) -> list[int]:
         """Return a reply to the last prompt as a policy would sample it: its text, then the end of the turn.
@@ -143,11 +146,27 @@ class PromptBuilder:
         if not continues(self._messages, messages, reply):
             return None
         count = len(self._messages)
-        text = glue_text(self._renderer, messages[:count], messages[count + 1 :])
+        text = self._text_after_reply(messages[:count], messages[count + 1 :])
         if text is None:
             return None
         self.split_tokens += len(text.cuts)
         return glue_ids(self._renderer, text, response_ids)
+
+    def _text_after_reply(self, before: list[Message], after: list[Message]) -> Rendered | None:
+        """Text between a reply and the next one; see `glue_text`.
+
+        To render the whole conversation at every turn would take the square of its length. Its head and its last turn
+        say what follows a reply too, unless the template looks further back. Whether it does is seen whenever the
+        conversation has doubled: then all of it is rendered, and if that gives another text, so it is from then on.
+        """
+        near = _head_and_last_turn(before)
+        if not self._looks_back and len(before) < self._doubled:
+            return glue_text(self._renderer, near, after)
+        text = glue_text(self._renderer, before, after)
+        if not self._looks_back and len(near) < len(before):
+            self._looks_back = glue_text(self._renderer, near, after) != text
+            self._doubled = 2 * len(before)
+        return text
 
     def _render(self, messages: list[Message]) -> list[int]:
         if self.history_thinking == "strip" and any(message.get("role") == "assistant" for message in messages):
@@ -165,6 +184,12 @@ def continues(old: Sequence[Message], new: Sequence[Message], reply: str) -> boo
         return False
     message = new[count]
     return message.get("role") == "assistant" and message.get("content") is reply
+
+
+def _head_and_last_turn(messages: list[Message]) -> list[Message]:
+    """What comes before the first reply, and the last reply with what follows it."""
+    replies = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
+    return messages[: replies[0]] + messages[replies[-1] :] if replies else messages
 
 
 def _as_ids(observation: Observation) -> list[int]:

@@ -15,6 +15,8 @@ from rich.text import Text
 
 from agent_r1_envs.text import clean
 from agent_r1_trainer.learning.experience import Experience
+from agent_r1_trainer.packing import continues
+from agent_r1_trainer.trajectory import Step
 
 __all__ = ["episode_rows", "log_tables", "show_rows", "write_rows"]
 
@@ -31,10 +33,12 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
     """
     rows = []
     for number, trajectory in enumerate(experience.trajectories):
-        seen: list[int] = []
+        before: Step | None = None
         for turn, item in enumerate(trajectory.steps):
             at = experience.layout.step(number, turn)
-            repeated = len(seen) if item.prompt_ids[: len(seen)] == seen else 0
+            repeated = 0
+            if before is not None and continues(before, item):
+                repeated = len(before.prompt_ids) + len(before.response_ids)
             rows.append(
                 {
                     "step": step,
@@ -50,7 +54,7 @@ def episode_rows(experience: Experience, tokenizer: Any, step: int) -> list[dict
                     "stop": trajectory.stop.value,
                 }
             )
-            seen = item.prompt_ids + item.response_ids
+            before = item
     return rows
 
 

@@ -2,12 +2,16 @@
 
 import copy
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_trainer.prompts import PromptBuilder, PromptError
+from agent_r1_trainer.prompts.glue import glue_ids, glue_text
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Episode:
@@ -122,8 +126,11 @@ def test_no_sampled_id_is_ever_altered(chat_tokenizer, data):
         prompt = following
 
 
-def test_what_is_returned_may_be_changed_by_the_caller(episode):
-    episode.prompt.append(1)
+def test_what_is_returned_cannot_be_changed_by_the_caller(episode):
+    with pytest.raises(AttributeError):
+        episode.prompt.append(1)
+    with pytest.raises(TypeError):
+        episode.prompt[0] = 1
     messages = [
         *episode.messages,
         {"role": "assistant", "content": episode.reply},
@@ -185,3 +192,47 @@ def test_a_template_may_be_given_as_an_argument(chat_tokenizer):
         warnings.simplefilter("error")
         builder = PromptBuilder(chat_tokenizer(None), chat_template_kwargs={"chat_template": template})
     assert chat_tokenizer(None).decode(builder.first("hi")) == "user=hi;"
+
+
+NUMBERED = (
+    "{% for m in messages %}{{ loop.index if messages | length > 4 }} {{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}{{ messages | length }} assistant: {% endif %}"
+)
+
+
+@pytest.mark.parametrize("name", [*sorted(path.stem for path in TEMPLATES.glob("*.jinja")), NUMBERED, None])
+def test_what_follows_a_reply_is_what_the_whole_conversation_says(chat_tokenizer, name, recwarn):
+    tokenizer = chat_tokenizer(name)
+    builder = PromptBuilder(tokenizer)
+    messages = [{"role": "user", "content": "Which river?"}]
+    prompt = builder.first(messages)
+    for turn in range(12):
+        reply = f"search[{turn}]"
+        ids = [*tokenizer(reply, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        new = {"role": "user", "content": f"none {turn}"}
+        text = glue_text(builder._renderer, messages, [new])
+        messages = [*messages, {"role": "assistant", "content": reply}, new]
+        following, extends = builder.next(messages, reply, ids)
+        if text is None:  # the template cannot say: rendered afresh
+            assert following == tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        else:
+            assert extends and following == prompt + ids + glue_ids(builder._renderer, text, ids)
+        prompt = following
+
+
+def test_a_growing_conversation_is_not_rendered_again_and_again(chat_tokenizer, monkeypatch):
+    tokenizer = chat_tokenizer("qwen2_5")
+    builder = PromptBuilder(tokenizer)
+    rendered: list[int] = []
+    whole = tokenizer.apply_chat_template
+    monkeypatch.setattr(
+        tokenizer, "apply_chat_template", lambda m, **kwargs: rendered.append(len(m)) or whole(m, **kwargs)
+    )
+    messages = [{"role": "user", "content": "Which river?"}]
+    builder.first(messages)
+    turns = 64
+    for turn in range(turns):
+        reply = f"search[{turn}]"
+        messages = [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": "none"}]
+        builder.next(messages, reply, tokenizer(reply)["input_ids"])
+    assert sum(rendered) < 10 * turns  # all of it at every turn: 64 * 65 and more

@@ -1,8 +1,11 @@
-from agent_r1_wrappers.fitting import cut_middle, fit, fit_space, join_turns, split_turns
+import math
+
+from agent_r1_wrappers.fitting import cut_middle, fit, fit_space, join_turns, json_bound, split_turns
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_envs.spaces import Messages
+from agent_r1_envs.spaces.messages import encode_messages
 
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
 MESSAGES = st.lists(st.fixed_dictionaries({"role": ROLES, "content": st.text(max_size=30)}), max_size=12)
@@ -66,3 +69,10 @@ def test_a_conversation_that_fits_is_returned_as_it_is():
     messages = [{"role": "user", "content": "x" * 100}]
     assert fit_space(messages, Messages(10_000)) is messages
     assert fit_space(messages, Messages(200)) == messages
+
+
+def test_a_bound_is_above_what_json_takes():
+    for text in ("", "plain", '"\\', "\x00\x1f", "é\U0001f600"):
+        message = {"role": "assistant", "content": text}
+        assert len(encode_messages([message])) <= json_bound(message)
+    assert json_bound({"role": "tool", "content": "", "name": "x" * 1000}) == math.inf

@@ -5,6 +5,7 @@ observation, is the *head*. Messages are never changed: a message that has to be
 wrapper says with a function; there are some here.
 """
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -54,12 +55,22 @@ def fit(messages: list[Message], budget: int, length: MessageLength, *, cut_syst
     return shown
 
 
-def fit_space(messages: list[Message], space: Messages) -> list[Message]:
-    """Return a conversation that is in the space: nearly always the same list, measured without writing it out."""
-    bound = sum(len(message["content"]) * _WORST_ESCAPE + _FRAME for message in messages)
-    if bound <= space.max_length and all(len(message) == 2 for message in messages):
+def fit_space(messages: list[Message], space: Messages, bound: float | None = None) -> list[Message]:
+    """Return a conversation that is in the space: nearly always the same list, measured without writing it out.
+
+    Args:
+        messages: The conversation.
+        space: Its space.
+        bound: The sum of `json_bound` over the messages, from who knows it.
+    """
+    if (sum(map(json_bound, messages)) if bound is None else bound) <= space.max_length:
         return messages
     return fit(messages, space.max_length, _json_length, cut_system=True)
+
+
+def json_bound(message: Message) -> float:
+    """Characters that a message of a role and a text has at most as JSON; of one with more in it no bound is known."""
+    return len(message["content"]) * _WORST_ESCAPE + _FRAME if len(message) == 2 else math.inf
 
 
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:

@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_r1_envs.names import is_name, load_name
 from agent_r1_envs.spaces import Message, Messages
 from agent_r1_envs.text import clean, is_unicode
-from agent_r1_wrappers.fitting import fit_space
+from agent_r1_wrappers.fitting import fit_space, json_bound
 from agent_r1_wrappers.formats.action_format import INSTRUCTION_KEY
 from agent_r1_wrappers.order import WrapperState, require_text
 
@@ -94,6 +94,7 @@ class AppendHistory(gymnasium.Wrapper[Any, str, str, str], RecordConstructorArgs
         self._system = load_name(system) if is_name(system) else system
         self._role = observation_role
         self._messages: list[Message] = []
+        self._bound = 0.0
         self.history: list[Transition] = []
         self.first_observation = ""
         self.reset_info: dict[str, Any] = {}
@@ -112,8 +113,10 @@ class AppendHistory(gymnasium.Wrapper[Any, str, str, str], RecordConstructorArgs
         self.history = []
         self.first_observation = observation
         self.reset_info = dict(info)
-        self._messages = [{"role": "system", "content": system}] if system else []
-        self._messages.append({"role": "user", "content": observation})
+        self._messages, self._bound = [], 0.0
+        if system:
+            self._append("system", system)
+        self._append("user", observation)
         return self._emitted(), info
 
     def step(self, action: str) -> tuple[list[Message], Any, bool, bool, dict[str, Any]]:
@@ -121,8 +124,8 @@ class AppendHistory(gymnasium.Wrapper[Any, str, str, str], RecordConstructorArgs
         observation, reward, terminated, truncated, info = self.env.step(action)
         reply = action if isinstance(action, str) else str(action)
         content = reply if is_unicode(reply) else clean(reply)
-        self._messages.append({"role": "assistant", "content": content})
-        self._messages.append({"role": self._role, "content": observation})
+        self._append("assistant", content)
+        self._append(self._role, observation)
         self.history.append(Transition(info.get("action", reply), reply, observation, dict(info)))
         return self._emitted(), reward, terminated, truncated, info
 
@@ -133,9 +136,15 @@ class AppendHistory(gymnasium.Wrapper[Any, str, str, str], RecordConstructorArgs
     def set_wrapper_state(self, state: HistoryState) -> None:
         """Go back to a conversation that :meth:`get_wrapper_state` returned."""
         self._messages = list(state.messages)
+        self._bound = sum(map(json_bound, self._messages))
         self.history = list(state.history)
         self.first_observation = state.first_observation
         self.reset_info = state.reset_info
 
+    def _append(self, role: str, content: str) -> None:
+        message: Message = {"role": role, "content": content}
+        self._messages.append(message)
+        self._bound += json_bound(message)
+
     def _emitted(self) -> list[Message]:
-        return fit_space(list(self._messages), self._space)
+        return fit_space(list(self._messages), self._space, self._bound)
