@@ -1,6 +1,6 @@
 """Does anything beside the model's own work grow faster than the work?
 
-    python benchmarks/scaling.py [--episodes 64 256 1024 4096] [--turns 5 10 20 40 80] [--width 16]
+    python benchmarks/scaling.py [--episodes 64 256 1024 4096] [--turns 5 10 20 40 80] [--batch 32] [--width 16]
 
 Episodes of an environment that says the same things at every turn, in a chat whose prompts only grow, are played by
 `AgentEnvLoop` with `TransformersGenerator`, checked, and made into an `Experience` with its metrics and the rows of its
@@ -253,6 +253,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, nargs="*", default=[64, 256, 1024, 4096])
     parser.add_argument("--turns", type=int, nargs="*", default=[5, 10, 20, 40, 80])
+    parser.add_argument("--batch", type=int, default=32, help="Episodes of each number of turns.")
     parser.add_argument("--width", type=int, default=16)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -262,7 +263,7 @@ def main() -> int:
         grown = [Setting(count, 4, args.width) for count in args.episodes]
         good &= series(grown, lambda setting: setting.episodes, "episodes", "episode")
     if args.turns:
-        grown = [Setting(64, turns, args.width) for turns in args.turns]
+        grown = [Setting(args.batch, turns, args.width) for turns in args.turns]
         good &= series(grown, lambda setting: setting.turns, "turns", "turn")
     return int(not good)
 
