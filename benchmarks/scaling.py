@@ -138,7 +138,7 @@ class Setting:
     def __init__(self, episodes: int, turns: int, width: int) -> None:
         self.episodes, self.turns = episodes, turns
         self.tokenizer = make_tokenizer()
-        window = (turns + 1) * (REPLY + OBSERVATION + 10)
+        self.window = window = (turns + 1) * (REPLY + OBSERVATION + 10)
         self.policy = make_model(width, window)
         attach_scoring(self.policy, temperature=1.0, value_head=1)
         self.sampling = SamplingParams(REPLY)
@@ -147,7 +147,7 @@ class Setting:
         )
         self.config = StepPOConfig(
             "unused", rollout_batch_size=episodes, use_cpu=True, report_to=[], max_prompt_length=window - REPLY,
-            max_completion_length=REPLY, micro_batch_tokens=max(4096, window),
+            max_completion_length=REPLY,
         )  # fmt: skip
 
     def collect(self) -> list[Trajectory]:
@@ -160,7 +160,7 @@ class Setting:
         accelerator = Accelerator(cpu=True)
         making = ExperienceMaker(
             self.config, accelerator, self.policy, critic=None, reference=None, scales=ValueScales([""]), pad_id=0,
-            merge=True,
+            merge=True, token_budget=max(4096, self.window),
         )  # fmt: skip
         experience, metrics = making.make(0, trajectories)
         metrics.update(episode_metrics([summarize(trajectory) for trajectory in trajectories]))

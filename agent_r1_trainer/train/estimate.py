@@ -28,6 +28,8 @@ SLOTS = 1.6
 RESERVE = 0.05
 """Share of a GPU that fragments and the driver's context take."""
 _STATE = {"adamw": 8, "adam": 8, "adamw_8bit": 2, "paged_adamw_8bit": 2, "adafactor": 0, "sgd": 0, "rmsprop": 4}
+_TOKENS = {True: 16384, False: 4096}
+"""Of a micro-batch, on a GPU and on a CPU, where the settings name no number."""
 _UNITS = {"": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -142,13 +144,14 @@ def make_plan(settings: TrainSettings, config: PretrainedConfig, *, gpu: bool) -
     said = settings.training
     elsewhere = ("use_vllm", "vllm_", "activation_offloading")  # what only a GPU has
     here = {name: value for name, value in said.items() if not name.startswith(elsewhere)}
+    budget = said.get("micro_batch_tokens")  # a size or "auto" is what is free, which nobody knows here
     args = StepPOConfig(**{**here, "bf16": False, "use_cpu": True})
     window = getattr(config.get_text_config(), "max_position_embeddings", None) or math.inf
     given = str(options(args.model_init_kwargs).get("dtype", options(args.model_init_kwargs).get("torch_dtype", "")))
     checkpointing = said.get("activation_checkpointing", said.get("gradient_checkpointing"))
     bf16 = gpu if said.get("bf16") is None else said["bf16"]
     return Plan(
-        micro_batch_tokens=said.get("micro_batch_tokens") or (16384 if gpu else 4096),
+        micro_batch_tokens=budget if isinstance(budget, int) else _TOKENS[gpu],
         length=int(min(args.max_prompt_length + args.max_completion_length, window)),
         episodes=args.rollout_batch_size,
         critic=args.critic if args.uses_critic else "none",

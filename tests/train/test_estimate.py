@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from agent_r1_trainer.cli import app
 from agent_r1_trainer.learning.scoring import attach_scoring, score
-from agent_r1_trainer.train.estimate import Plan, advise, estimate, keys_values, parse_memory, read_config
+from agent_r1_trainer.train.estimate import Plan, advise, estimate, keys_values, make_plan, parse_memory, read_config
+from agent_r1_trainer.train.settings import TrainSettings
 from agent_r1_trainer.train.tracing import Pass, _batch, count_parameters, trace_pass
 
 SMALL = dict(
@@ -80,6 +81,25 @@ def test_what_is_trained_has_gradients_and_moments():
     lora = {"r": 2, "target_modules": "all-linear"}
     adapters = estimate(config, dataclasses.replace(plan, lora=lora, weight_bytes=2))
     assert adapters.optimizer < 0.2 * plain.optimizer and adapters.weights < plain.weights
+
+
+def test_what_a_file_says_is_planned():
+    settings = TrainSettings("tiny", "AgentR1/HotpotQA-v0", training={"output_dir": "unused", "beta": 0.1})
+    config = Qwen2Config(**SMALL)
+    cpu, gpu = (make_plan(settings, config, gpu=there) for there in (False, True))
+    assert (cpu.micro_batch_tokens, cpu.bf16, cpu.checkpointing, cpu.weight_bytes) == (4096, False, False, 4)
+    assert (gpu.micro_batch_tokens, gpu.bf16, gpu.checkpointing, gpu.weight_bytes) == (16384, True, True, 2)
+    assert cpu.length == 512 and cpu.reference and cpu.critic == "value_head" and cpu.generates
+    further = {
+        "micro_batch_tokens": "auto",
+        "advantage_estimator": "grpo",
+        "num_generations": 2,
+        "use_vllm": True,
+        "bf16": False,
+    }
+    settings = dataclasses.replace(settings, training={**settings.training, **further})
+    other = make_plan(settings, config, gpu=True)
+    assert (other.micro_batch_tokens, other.critic, other.generates, other.bf16) == (16384, "none", False, False)
 
 
 def test_advice_makes_a_run_fit():
