@@ -99,6 +99,7 @@ def one_update(
         config, accelerator, policy, critic=None, reference=reference,
         scales=scales if config.uses_critic else None, pad_id=0, merge=config.merge_steps, envs=envs,
         loss_divisors=divisors or dict.fromkeys((trajectory.env for trajectory in trajectories), 56.0),
+        token_budget=int(config.micro_batch_tokens or 0),
     )  # fmt: skip
     maker._compared = True  # the sampler's log-probabilities are made up
     experience, metrics = maker.make(0, trajectories)

@@ -50,7 +50,7 @@ def collect(trajectories: list[Trajectory], **kwargs: Any) -> Experience:
     config = StepPOConfig("unused", use_cpu=True, report_to=[], max_completion_length=8, **{**fields, **kwargs})
     maker = ExperienceMaker(
         config, Accelerator(cpu=True), policy_of(0), critic=None, reference=None, scales=None, pad_id=0,
-        merge=True, loss_divisors=DIVISORS,
+        merge=True, loss_divisors=DIVISORS, token_budget=int(config.micro_batch_tokens or 0),
     )  # fmt: skip
     maker._compared = True  # the sampler's log-probabilities are made up
     return maker.make(0, trajectories)[0]
