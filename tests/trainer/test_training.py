@@ -92,7 +92,7 @@ def test_where_stalling_is_free_the_task_is_learned_all_the_same(tmp_path):
     assert np.mean([entry["stalled_ratio"] for entry in log[-5:]]) < 0.1 and log[-1]["turns/mean"] < 2.5
     # What the default avoids: with the critic's value at the turn limit, waiting keeps what the critic hopes for.
     log = stalling(tmp_path / "value", bootstrap="value", steps=60)
-    assert np.mean([entry["stalled_ratio"] for entry in log[-5:]]) > 0.6
+    assert np.mean([entry["stalled_ratio"] for entry in log[-5:]]) > 0.25
     assert log[-1]["bootstrapped_ratio"] == log[-1]["stalled_ratio"]
 
 
