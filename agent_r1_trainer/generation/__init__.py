@@ -1,5 +1,8 @@
 """Back ends that turn prompts into sampled replies: one protocol, several engines.
 
+What a back end has to do stands in `protocol.py`; a run chooses one, and keeps the policy's weights in it, in
+`agent_r1_trainer/trainer/generation_backends.py`.
+
 The names are imported when they are first used, so that importing the package costs no torch.
 """
 

@@ -1,4 +1,9 @@
-"""What every generation back end takes and gives."""
+"""What every generation back end takes and gives.
+
+A new one implements `Generator` or `AsyncGenerator` and is plugged in by `choose_backend`, in
+`agent_r1_trainer/trainer/generation_backends.py`. The contract that it is held to is
+`tests/helpers/generation_contract.py`.
+"""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ from agent_r1_trainer.steppo_config import StepPOConfig, options
 from agent_r1_trainer.trainer.checkpointing import CheckpointedTrainer, last_whole_checkpoint
 from agent_r1_trainer.trainer.completions import episode_rows, log_tables, show_rows, write_rows
 from agent_r1_trainer.trainer.evaluation import Evaluator
+from agent_r1_trainer.trainer.generation_backends import choose_backend
 from agent_r1_trainer.trainer.models import build_models, stop_token_ids
-from agent_r1_trainer.trainer.samplers import make_sampler
 from agent_r1_trainer.trainer.setup import make_task_sampler, set_up_flows, trained_environments
 
 __all__ = ["StepNumbers", "StepPOTrainer", "single_item"]
@@ -162,7 +162,7 @@ class StepPOTrainer(CheckpointedTrainer):
         probe = Probe(models.policy, models.tokenizer)
         keeps_rows = not args.use_vllm and probe.find_reading(rows=args.generation_cache_tokens != 0)
         probe.check_scoring(temperature=args.temperature, merge=models.merge)
-        self._sampler = make_sampler(args, self.accelerator, models.policy, models.tokenizer, keeps_rows=keeps_rows)
+        self._backend = choose_backend(args, self.accelerator, models.policy, models.tokenizer, keeps_rows=keeps_rows)
         self.sampling = SamplingParams(
             max_new_tokens=args.max_completion_length,
             stop_token_ids=stop_token_ids(
@@ -259,7 +259,7 @@ class StepPOTrainer(CheckpointedTrainer):
             merge=self._models.merge,
             envs=self.entries,
             loss_divisors=self._loss_divisors,
-            foreign=self._sampler.foreign,
+            foreign=self._backend.foreign,
         )
 
     def _token_budget(self, policy: nn.Module) -> int:
@@ -319,7 +319,7 @@ class StepPOTrainer(CheckpointedTrainer):
             self._boundary.release()
             self._training = False
             self.close_environments()
-            self._sampler.close()
+            self._backend.close()
 
     def _train(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> TrainOutput:
         if resume_from_checkpoint is True:
@@ -413,7 +413,7 @@ class StepPOTrainer(CheckpointedTrainer):
         if all(episode.masked for episode in episodes):
             experience.failure = commonest(episodes)
         self._totals["tokens"] += sum(sum(episode.lengths) for episode in episodes)
-        metrics.update(self._sampler.metrics())
+        metrics.update(self._backend.metrics())
         metrics["num_tokens"] = self._totals["tokens"]
         metrics["policy_version"] = float(self.state.global_step)
         metrics["time/rollout"] = collected - started
@@ -440,7 +440,7 @@ class StepPOTrainer(CheckpointedTrainer):
 
         The weights must not change within the block.
         """
-        with self._sampler.generator(self.model_wrapped, self.state.global_step) as generator:
+        with self._backend.generator(self.model_wrapped, self.state.global_step) as generator:
             yield generator
 
     def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
@@ -479,6 +479,7 @@ class StepPOTrainer(CheckpointedTrainer):
         finally:
             if not self._training:
                 self.close_environments()
+                self._backend.close()
         self._note_tasks(self._evaluator)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in results.items()}
         self.log(metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -15,7 +16,7 @@ from agent_r1_trainer.learning.agreement import measure_differences, refuse_disa
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers import fake_vllm
 from tests.helpers.fake_vllm import FakeVLLM, serving
-from tests.helpers.training import make_model, make_tokenizer, make_trainer, weights
+from tests.helpers.training import CueEnv, make_model, make_tokenizer, make_trainer, weights
 
 
 def other_model():
@@ -48,7 +49,7 @@ def test_a_run_on_servers_is_the_run_without_them(tmp_path):
     with servers() as fakes:
         trainer = trained(tmp_path / "vllm", fakes, **settings)
         assert all(fake.answered for fake in fakes)
-        assert [fake.weight_version for fake in fakes] == [f"{trainer._sampler._run}-3"] * 2
+        assert [fake.weight_version for fake in fakes] == [f"{trainer._backend._run}-3"] * 2
     for name, tensor in weights(trainer).items():
         torch.testing.assert_close(tensor, plain[name], atol=1e-4, rtol=1e-3)
     assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
@@ -62,6 +63,27 @@ def test_a_reply_that_never_comes_masks_its_episode_and_no_other(tmp_path):
         trainer = trained(tmp_path, fakes, vllm_retries=0, max_steps=8)
     assert isinstance(trainer.flow, AsyncEnvLoop)
     assert logged(trainer, "masked_ratio") == [2 / 16, 0.0] and logged(trainer, "vllm/failed") == [2.0, 0.0]
+
+
+def test_an_evaluation_on_its_own_leaves_no_weights_and_no_thread_behind(tmp_path):
+    def threads():
+        return sum(thread.name == "agent-r1-generation" for thread in threading.enumerate())
+
+    before = threads()
+    with servers(1) as fakes:
+        trainer = make_trainer(
+            tmp_path,
+            use_vllm=True,
+            vllm_mode="server",
+            vllm_server_base_url=fakes[0].url,
+            eval_episodes=4,
+            eval_env=CueEnv,
+        )
+        trainer.evaluate()
+        assert fakes[0].answered and threads() == before
+        assert not any((tmp_path / "vllm_weights").iterdir())
+        trainer.evaluate()  # what it needs is opened again
+        assert threads() == before
 
 
 def test_truncated_importance_weights_are_on_and_every_rollout_is_measured(tmp_path):

@@ -31,7 +31,7 @@ def trainer(tmp_path_factory):
 
 @pytest.fixture
 def generator(trainer):
-    engine = trainer._sampler._engine
+    engine = trainer._backend._engine
     engine.wake(merged_weights(contract_model()))
     return engine
 

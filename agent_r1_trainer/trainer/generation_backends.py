@@ -1,4 +1,7 @@
-"""Who samples the replies of a run: the trained model itself, vLLM in this process, or vLLM's servers."""
+"""Where a run's generation back end is chosen: the trained model itself, vLLM in this process, or vLLM's servers.
+
+A further one is a class here that keeps the policy's weights in it, and a line in `choose_backend`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trainer.models import prompt_limit
 from agent_r1_trainer.vllm_settings import server_urls
 
-__all__ = ["ColocatedSampler", "OwnSampler", "Sampler", "ServerSampler", "make_sampler"]
+__all__ = ["ColocatedBackend", "GenerationBackend", "OwnBackend", "ServerBackend", "choose_backend"]
 
 _LOGGER = logging.getLogger(__name__)
 _LOOKING = 5.0  # seconds for a server to say that it is up
 
 
-class Sampler(Protocol):
+class GenerationBackend(Protocol):
     """Samples replies of the policy as it is.
 
     Attributes:
@@ -66,35 +69,35 @@ class Sampler(Protocol):
         ...
 
 
-def make_sampler(
+def choose_backend(
     args: StepPOConfig,
     accelerator: Accelerator,
     policy: nn.Module,
     tokenizer: PreTrainedTokenizerBase,
     *,
     keeps_rows: bool,
-) -> Sampler:
-    """The sampler that the settings ask for.
+) -> GenerationBackend:
+    """The back end that the settings ask for.
 
     Args:
         args: The settings.
         accelerator: Of the trainer.
         policy: The model, not wrapped.
         tokenizer: Of the policy.
-        keeps_rows: Whether the trainer's own sampler may keep keys and values from turn to turn.
+        keeps_rows: Whether the trained model may keep keys and values from turn to turn.
 
     Raises:
         ServerError: A server is not there or does not fit, with the way out.
         ImportError: vLLM is needed and not installed.
     """
     if not args.use_vllm:
-        return OwnSampler(args, accelerator, tokenizer, keeps_rows=keeps_rows)
+        return OwnBackend(args, accelerator, tokenizer, keeps_rows=keeps_rows)
     if args.vllm_mode == "server":
-        return ServerSampler(args, accelerator, policy, tokenizer)
-    return ColocatedSampler(args, accelerator, policy, tokenizer)
+        return ServerBackend(args, accelerator, policy, tokenizer)
+    return ColocatedBackend(args, accelerator, policy, tokenizer)
 
 
-class OwnSampler:
+class OwnBackend:
     """The trained model itself, within the memory of the settings and in training's precision.
 
     Args:
@@ -114,7 +117,7 @@ class OwnSampler:
 
     @contextmanager
     def generator(self, model: nn.Module, step: int) -> Iterator[Generator]:
-        """Read the model in this process; see `Sampler.generator`."""
+        """Read the model in this process; see `GenerationBackend.generator`."""
         with generation_model(model, self._accelerator) as policy, self._accelerator.autocast():
             pad_id = self._tokenizer.pad_token_id
             most, cached = generation_limits(
@@ -140,7 +143,7 @@ class OwnSampler:
         """Nothing is open."""
 
 
-class ServerSampler:
+class ServerBackend:
     """vLLM servers, which the main process sends the weights to when they have changed.
 
     Args:
@@ -180,7 +183,7 @@ class ServerSampler:
 
     @contextmanager
     def generator(self, model: nn.Module, step: int) -> Iterator[Generator]:
-        """Send the weights, if they have changed, and ask the servers; see `Sampler.generator`."""
+        """Send the weights, if they have changed, and ask the servers; see `GenerationBackend.generator`."""
         with generation_model(model, self._accelerator) as policy:
             mark = (step, weights_mark(policy))
             if mark != self._mark:
@@ -190,7 +193,7 @@ class ServerSampler:
         yield self._generator
 
     def metrics(self) -> dict[str, float]:
-        """Replies that were asked for again or never came, servers that lost the weights; see `Sampler.metrics`."""
+        """Replies asked for again or never had, servers that lost the weights; see `GenerationBackend.metrics`."""
         mine = dict(self._replies.counts)
         self._replies.counts.clear()
         ranks = gather_items(self._accelerator, [(mine, self._counts)])
@@ -300,7 +303,7 @@ class ServerSampler:
 _COUNTS = ("asked", "retried", "failed", "lost")
 
 
-class ColocatedSampler:
+class ColocatedBackend:
     """vLLM's engine in each process, awake for the length of a rollout.
 
     Args:
@@ -359,7 +362,7 @@ class ColocatedSampler:
 
     @contextmanager
     def generator(self, model: nn.Module, step: int) -> Iterator[Generator]:
-        """Wake the engine with the policy's weights, and let it sleep afterwards; see `Sampler.generator`."""
+        """Wake the engine with the policy's weights, and let it sleep afterwards; see `GenerationBackend.generator`."""
         started = time.perf_counter()
         with generation_model(model, self._accelerator) as policy:
             mark = (step, weights_mark(policy))
@@ -374,7 +377,7 @@ class ColocatedSampler:
             self._engine.sleep()
 
     def metrics(self) -> dict[str, float]:
-        """Seconds that the weights took; see `Sampler.metrics`."""
+        """Seconds that the weights took; see `GenerationBackend.metrics`."""
         return {"vllm/sync_seconds": max(gather_items(self._accelerator, [self._seconds]))}
 
     def close(self) -> None:
