@@ -34,8 +34,8 @@ class AsyncEnvLoop(EnvFlow):
     and results are in the order of the assignments.
 
     * A plain `Generator` is asked once all live episodes wait for a reply, and in the order of their assignments. These
-      are the batches of `AgentEnvLoop`, so ids and log-probabilities are the same to the last bit: no rounding can
-      make a sampled token another one.
+      are the batches of an `AgentEnvLoop` that plays as many at a time, so ids and log-probabilities are the same to
+      the last bit: no rounding can make a sampled token another one.
     * A `BlockingGenerator` or an `AsyncGenerator` is asked by each episode as soon as it has a prompt. What the
       replies' batches are is its own business; a token can then be another one where two batches round differently
       and its uniform number falls into that gap, unless the back end computes every prompt alike in any company.

@@ -65,19 +65,23 @@ class Crew:
     def leave(self, worker: Worker) -> None:
         """Have a worker close its environments as soon as it can, and end."""
         worker.stop()
-        self._leaving.append(worker)
+        self._leaving = [*_join(self._leaving, 0), worker]
 
-    def lose(self, worker: Worker) -> None:
-        """Give a worker up that does not come back. A process is killed; a thread ends if ever it comes back.
+    def lose(self, worker: Worker, *, hung: bool) -> None:
+        """Give a worker up. A process is killed; a thread ends once it comes back.
+
+        Args:
+            worker: That was hired.
+            hung: It is in an environment that has not returned.
 
         Raises:
-            HungThreadsError: Too many have not.
+            HungThreadsError: Too many threads are.
         """
         worker.kill()
-        worker.stop()
-        if self._kind == "processes":
-            self._leaving.append(worker)
+        if self._kind == "processes" or not hung:
+            self.leave(worker)
             return
+        worker.stop()
         self._lost.append(worker)
         hung = self.hung_threads
         if hung > self._max_hung:

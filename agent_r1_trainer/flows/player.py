@@ -156,7 +156,7 @@ class Player:
 class RemotePlayer:
     """Plays in a process of its own, which is started when it is first asked something.
 
-    The process leads a group, so that what an environment has started goes with it when it is killed.
+    The process leads a group, so that what an environment has started goes with it when it is killed or dies.
 
     Args:
         setup: What the player there is made of, as `ForkingPickler` writes it.
@@ -238,6 +238,7 @@ class RemotePlayer:
     def _died(self, act: str) -> str:
         self._process.join(_GRACE)
         code = self._process.exitcode
+        _kill(self._process)  # what it has started and left behind
         self._reap()
         how = (
             "does not answer" if code is None else f"ended with code {code}" if code >= 0 else f"ended by {_name(code)}"

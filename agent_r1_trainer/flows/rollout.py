@@ -232,16 +232,18 @@ class Rollout:
             if episode.deadline <= now:
                 del self._live[ticket]
                 self._progress.timeouts += 1
+                self._progress.environment += time.perf_counter() - episode.since
                 timeout = self._timeout or 0.0
                 seconds = max(timeout, _CONSTRUCTION) if episode.act == "prepare" else timeout
-                self._on_loss(episode, f"TimeoutError: {_CALLS[episode.act]} took more than env_timeout={seconds:g} s")
+                error = f"TimeoutError: {_CALLS[episode.act]} took more than env_timeout={seconds:g} s"
+                self._on_loss(episode, error, hung=True)
         self._tell()
 
     def _on_report(self, episode: _Live, report: Report) -> None:
         self._progress.environment += time.perf_counter() - episode.since
         if report.error is not None:
             self._progress.crashes += 1
-            self._on_loss(episode, error_text(report.error))
+            self._on_loss(episode, error_text(report.error), hung=False)
         elif episode.act == "prepare":
             assignment = self._assignments[episode.index]
             self._call(episode, "begin", assignment, self._sampling, self._policy_version)
@@ -278,9 +280,9 @@ class Rollout:
             self._crew.release(episode.worker, episode.names)
             self._close(episode, trajectory)
 
-    def _on_loss(self, episode: _Live, error: str) -> None:
+    def _on_loss(self, episode: _Live, error: str, *, hung: bool) -> None:
         """Take an episode whose worker is lost, or have another one play it again."""
-        self._crew.lose(episode.worker)
+        self._crew.lose(episode.worker, hung=hung)
         self._progress.hung_threads = self._crew.hung_threads
         assignment = self._assignments[episode.index]
         trajectory = Trajectory(

@@ -27,7 +27,16 @@ from agent_r1_trainer.generation import (
 from agent_r1_trainer.tiny_policy.loading import load_tiny_policy
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 from tests.helpers.cues import CueEnv
-from tests.helpers.fault_envs import RELEASE, AloneEnv, BoundEnv, DelayedEnv, FaultyEnv, MeetingEnv, notes
+from tests.helpers.fault_envs import (
+    RELEASE,
+    AloneEnv,
+    BoundEnv,
+    DelayedEnv,
+    ExitingEnv,
+    FaultyEnv,
+    MeetingEnv,
+    notes,
+)
 from tests.helpers.text_envs import ROOMS
 from tests.helpers.training import ScriptedGenerator, make_model, make_tokenizer
 
@@ -284,6 +293,16 @@ def test_too_many_threads_that_hang_stop_the_run_and_name_processes(tmp_path, re
     assert not flow.hung_threads and notes(tmp_path, "built") == notes(tmp_path, "closed")
 
 
+def test_threads_that_came_back_do_not_count_as_hung(released):
+    """However long their environments take to close."""
+    flow = loop(ExitingEnv, env_timeout=60.0, max_hung_threads=1)
+    trajectories = flow.run(assignments(8), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    assert all("SystemExit" in trajectory.error for trajectory in trajectories)
+    assert (flow.progress.crashes, flow.progress.hung_threads, flow.hung_threads) == (8, 0, 0)
+    RELEASE.set()
+    flow.close()
+
+
 class LateEnv(CueEnv):
     """Comes back from its second reset only once it is released."""
 
@@ -310,6 +329,7 @@ def test_a_late_result_is_dropped_and_counted(released):
     generator = ScriptedGenerator(TOKENIZER, last_cue)
     trajectories = flow.run(assignments(4), generator, SAMPLING)
     assert [trajectory.masked for trajectory in trajectories] == [False, True, False, False]
+    assert flow.progress.environment >= 2.0  # the wait for what never came too
     until = time.monotonic() + 20
     while flow.hung_threads and time.monotonic() < until:
         time.sleep(0.01)

@@ -38,10 +38,17 @@ def gone(pids: list[int]) -> bool:
     return not any(map(running, pids))
 
 
-def test_what_an_environment_has_started_is_killed_with_it(tmp_path):
+@pytest.mark.parametrize(
+    ("dies", "error"),
+    [
+        (False, "TimeoutError: reset() took more than env_timeout=5 s"),
+        (True, "WorkerDiedError: the environment's process ended with code 3 in begin"),
+    ],
+)
+def test_what_an_environment_has_started_ends_with_it(dies, error, tmp_path):
     file = tmp_path / "pids"
     flow = AsyncEnvLoop(
-        partial(StartingEnv, str(file)),
+        partial(StartingEnv, str(file), dies),
         make_tokenizer(),
         max_prompt_length=50,
         env_workers="processes",
@@ -49,7 +56,7 @@ def test_what_an_environment_has_started_is_killed_with_it(tmp_path):
     )
     generator = ScriptedGenerator(make_tokenizer(), lambda prompt: "a <end>")
     [trajectory] = flow.run([Assignment(0, 1)], generator, SamplingParams(4, (1,)))
-    assert trajectory.masked and trajectory.error == "TimeoutError: reset() took more than env_timeout=5 s"
+    assert trajectory.masked and trajectory.error == error
     pids = [int(pid) for pid in file.read_text().split()]
     assert len(pids) == 2 and gone(pids)
     flow.close()

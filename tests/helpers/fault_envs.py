@@ -136,6 +136,20 @@ class MeetingEnv(CueEnv):
         return super().step(action)
 
 
+class ExitingEnv(CueEnv):
+    """Ends its program in every reset, and then takes its time to close."""
+
+    begun = False
+
+    def reset(self, *, seed=None, options=None):
+        self.begun = True
+        sys.exit("an environment that ends its program")
+
+    def close(self):
+        if self.begun:
+            RELEASE.wait()
+
+
 class AloneEnv(CueEnv):
     """Says that two of its kind must not work in one process at the same time."""
 
@@ -143,14 +157,16 @@ class AloneEnv(CueEnv):
 
 
 class StartingEnv(CueEnv):
-    """Starts a program that would run for ten minutes, writes down its process and its own, and hangs."""
+    """Starts a program that would run for ten minutes, writes down its process and its own, and hangs or dies."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, dies: bool = False) -> None:
         super().__init__()
-        self.file = file
+        self.file, self.dies = file, dies
 
     def reset(self, *, seed=None, options=None):
         program = subprocess.Popen(["sleep", "600"])
         Path(self.file + ".new").write_text(f"{os.getpid()} {program.pid}")
         os.replace(self.file + ".new", self.file)
+        if self.dies:
+            os._exit(3)
         time.sleep(600)
