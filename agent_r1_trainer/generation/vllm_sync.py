@@ -326,6 +326,12 @@ def _adapter_obstacle(policy: nn.Module) -> str | None:
             return f"vLLM leaves modules_to_save={list(config.modules_to_save)} out"
         if getattr(config, "bias", "none") != "none":
             return f"vLLM leaves bias={config.bias!r} out"
+        for name in ("rank_pattern", "alpha_pattern"):
+            if getattr(config, name, None):
+                return f"vLLM scales all layers alike and leaves {name}={getattr(config, name)} out"
+    for name, parameter in policy.named_parameters():
+        if parameter.requires_grad and "lora_" not in name and "value_head" not in name:
+            return f"{name} is trained too, and lies in no adapter that vLLM takes"
     return None if len(configs) == 1 else "it has several adapters"
 
 

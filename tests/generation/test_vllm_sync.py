@@ -210,7 +210,14 @@ def test_the_way_is_chosen_by_what_policy_and_servers_know_or_refused_with_the_w
     assert isinstance(choose_sync("auto", plain, [fast, facts], device=cuda, **kwargs), DiskSync)
     takes = replace(facts, adapters=True)
     assert isinstance(choose_sync("auto", lora, [takes], device=CPU, **kwargs), AdapterSync)
-    for kind in ({"use_dora": True}, {"modules_to_save": ["lm_head"]}, {"bias": "all"}):
+    for kind in (
+        {"use_dora": True},
+        {"modules_to_save": ["lm_head"]},
+        {"bias": "all"},
+        {"alpha_pattern": {"down_proj": 32}},
+        {"rank_pattern": {"down_proj": 2}},
+        {"trainable_token_indices": [3, 4]},
+    ):
         assert isinstance(choose_sync("auto", policy(lora=True, **kind), [takes], device=CPU, **kwargs), DiskSync)
     for mode, model, fact, device, words in (
         ("nccl", plain, fast, CPU, "set 'disk'"),
