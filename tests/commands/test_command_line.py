@@ -65,7 +65,7 @@ def test_envs_prints_one_line_each() -> None:
     [
         (
             ["--env", HOTPOT, "--agent", "gpt"],
-            "unknown agent 'gpt'; expected random, expert, hf:MODEL or openai:MODEL@URL",
+            "unknown agent 'gpt'; expected random, expert, hf:MODEL, vllm:MODEL or openai:MODEL@URL",
         ),
         (["--env", "AgentR1/Hotpot-v0", "--agent", "random"], "Did you mean"),
         (["--env", "Hotpot", "--agent", "random"], "Did you mean: `AgentR1/HotpotQA-v0`"),

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
+
+from agent_r1_trainer import credit
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,7 +32,12 @@ def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pyt
     code = "\n".join(light(page))
     if "agent_r1_trainer" in code:  # torch takes long to import, and is imported here already
         monkeypatch.chdir(tmp_path)
+        # What a block registers is gone after it, as it would be with a process of its own.
+        monkeypatch.setattr(credit.ESTIMATORS, "_table", dict(credit.ESTIMATORS._table))
+        known = set(gymnasium.registry)
         exec(compile(code, page.name, "exec"), {})
+        for name in set(gymnasium.registry) - known:
+            del gymnasium.registry[name]
         return
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
