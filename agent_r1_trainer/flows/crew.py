@@ -83,10 +83,10 @@ class Crew:
             return
         worker.stop()
         self._lost.append(worker)
-        hung = self.hung_threads
-        if hung > self._max_hung:
+        left = self.hung_threads
+        if left > self._max_hung:
             raise HungThreadsError(
-                f"{hung} threads are left behind in environments that did not return in time, more than "
+                f"{left} threads are left behind in environments that did not return in time, more than "
                 f"{self._max_hung}, and a thread cannot be ended from outside: set env_workers='processes', which can, "
                 "or mend the environment"
             )
