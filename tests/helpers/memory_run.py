@@ -16,6 +16,12 @@ def resident() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
+def peak() -> int:
+    """The most there was. `ru_maxrss` will not do: it begins with what the process had that started this one."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) * 1024
+
+
 def main(case: dict[str, Any]) -> int:
     """Bytes at the peak, above those before the model was built."""
     import torch
@@ -55,7 +61,7 @@ def main(case: dict[str, Any]) -> int:
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    return peak() - before
 
 
 if __name__ == "__main__":
