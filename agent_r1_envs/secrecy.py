@@ -54,7 +54,7 @@ def without_secrets(value: Any) -> Any:
         return {name: _headers(item) if name == "headers" else without_secrets(item) for name, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(without_secrets, value))
-    return public_address(value) if isinstance(value, str) and _ADDRESS.fullmatch(value) else value
+    return _ADDRESS.sub(lambda found: public_address(found.group()), value) if isinstance(value, str) else value
 
 
 def _headers(value: Any) -> Any:

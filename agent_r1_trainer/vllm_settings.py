@@ -78,7 +78,7 @@ def check_vllm(config: Any) -> None:
     """
     urls = config.vllm_server_base_url
     if isinstance(urls, (list, tuple)) and not all(isinstance(url, str) and url for url in urls):
-        raise ValueError(f"vllm_server_base_url must be a list of addresses, got {urls!r}")
+        raise ValueError(f"vllm_server_base_url must be a list of addresses, got one of {len(urls)} that is none")
     if not config.use_vllm:
         return
     for name, off in (("top_p", 1.0), ("top_k", 0)):
@@ -95,7 +95,7 @@ def check_vllm(config: Any) -> None:
             )
     if config.vllm_mode == "colocate":
         if urls is not None:
-            raise ValueError(f"vllm_server_base_url={urls!r} needs vllm_mode='server', got 'colocate'")
+            raise ValueError("vllm_server_base_url needs vllm_mode='server', got 'colocate'")
         if config.vllm_tensor_parallel_size != 1:
             raise ValueError(
                 f"vllm_tensor_parallel_size={config.vllm_tensor_parallel_size} is not supported with "

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.flows import AsyncEnvLoop
 from agent_r1_trainer.generation.vllm_control import ServerError
@@ -191,3 +192,14 @@ def test_rounding_of_another_engine_is_named_and_stops_nothing(caplog):
         refuse_disagreement(rounded, exact=False)
     with pytest.raises(ValueError, match=r"limit 0.2 for another engine"):
         refuse_disagreement([measure_differences(trainer + 0.5, trainer, trajectories)], exact=True, foreign=True)
+
+
+def test_passwords_of_servers_reach_no_message_and_no_record(tmp_path):
+    urls = "http://me:password1@one:8000, http://me:password2@two:8000/?api_key=0123456789"
+    for settings in ({"vllm_mode": "colocate", "vllm_server_base_url": urls}, {"vllm_server_base_url": [urls, ""]}):
+        with pytest.raises(ValueError, match="vllm_server_base_url") as error:
+            StepPOConfig(str(tmp_path), use_cpu=True, use_vllm=True, **settings)
+        assert "password" not in str(error.value) and "0123456789" not in str(error.value)
+    shown = without_secrets({"urls": urls, "list": urls.split(", "), "said": "no address"})
+    assert "password" not in str(shown) and "0123456789" not in str(shown)
+    assert "one:8000" in shown["urls"] and "two:8000" in shown["urls"] and shown["said"] == "no address"
