@@ -10,7 +10,7 @@ from agent_r1_trainer.environments.factory import Panel
 from agent_r1_trainer.flows.progress import RolloutProgress
 from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.seeds import derive_seed
-from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.trajectory import StopReason, Trajectory
 
 __all__ = ["AgentFlowBase", "Assignment", "FlowTimes"]
 
@@ -37,6 +37,20 @@ class Assignment:
     def reply_seed(self, turn: int) -> int:
         """Seed of the reply of turn `turn`, a pure function of seed, sample and turn."""
         return derive_seed(self.seed, "reply", self.sample, turn)
+
+    def failed(self, task_id: str, error: str, *, breach: bool = False) -> Trajectory:
+        """The masked trajectory of this episode where nothing of it can be used; see `Trajectory` for the arguments."""
+        return Trajectory(
+            task_id=task_id,
+            steps=[],
+            stop=StopReason.FAILED,
+            group=self.group,
+            sample=self.sample,
+            env=self.env,
+            masked=True,
+            error=error,
+            breach=breach,
+        )
 
 
 @dataclass(slots=True)

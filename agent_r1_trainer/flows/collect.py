@@ -105,17 +105,7 @@ def _usable(trajectory: Trajectory, assignment: Assignment, where: str, vocabula
         problem = error
     except Exception as error:  # whatever an object of a user does when it is looked at
         problem = ContractError(f"{where} cannot be read: {error_text(error)}")
-    return Trajectory(
-        task_id=shown(trajectory.task_id),
-        steps=[],
-        stop=StopReason.FAILED,
-        group=assignment.group,
-        sample=assignment.sample,
-        env=assignment.env,
-        masked=True,
-        error=error_text(problem),
-        breach=True,
-    )
+    return assignment.failed(shown(trajectory.task_id), error_text(problem), breach=True)
 
 
 def _check_frame(trajectory: Trajectory, assignment: Assignment, where: str) -> None:

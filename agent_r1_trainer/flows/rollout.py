@@ -21,7 +21,7 @@ from agent_r1_trainer.flows.progress import RolloutProgress
 from agent_r1_trainer.flows.workers import Report, Worker
 from agent_r1_trainer.generation.adapters import BlockingGenerator
 from agent_r1_trainer.generation.protocol import Generation, GenerationError, Generator, SamplingParams
-from agent_r1_trainer.trajectory import StopReason, Trajectory
+from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["Rollout"]
 
@@ -158,9 +158,13 @@ class Rollout:
         """Have the worker of an episode do something."""
         self._await(episode)
         episode.act = act
-        seconds = math.inf if self._timeout is None else self._timeout
-        episode.deadline = time.monotonic() + (max(seconds, _CONSTRUCTION) if act == "prepare" else seconds)
+        episode.deadline = time.monotonic() + self._seconds(act)
         episode.worker.call(episode.ticket, act, *arguments)
+
+    def _seconds(self, act: str) -> float:
+        """How long a worker may take for something."""
+        seconds = math.inf if self._timeout is None else self._timeout
+        return max(seconds, _CONSTRUCTION) if act == "prepare" else seconds
 
     def _ask(self, episode: _Live, turn: Turn) -> None:
         """Have an episode wait for its next reply."""
@@ -233,8 +237,7 @@ class Rollout:
                 del self._live[ticket]
                 self._progress.timeouts += 1
                 self._progress.environment += time.perf_counter() - episode.since
-                timeout = self._timeout or 0.0
-                seconds = max(timeout, _CONSTRUCTION) if episode.act == "prepare" else timeout
+                seconds = self._seconds(episode.act)
                 error = f"TimeoutError: {_CALLS[episode.act]} took more than env_timeout={seconds:g} s"
                 self._on_loss(episode, error, hung=True)
         self._tell()
@@ -285,16 +288,7 @@ class Rollout:
         self._crew.lose(episode.worker, hung=hung)
         self._progress.hung_threads = self._crew.hung_threads
         assignment = self._assignments[episode.index]
-        trajectory = Trajectory(
-            task_id="" if assignment.task is None else str(assignment.task),
-            steps=[],
-            stop=StopReason.FAILED,
-            group=assignment.group,
-            sample=assignment.sample,
-            env=assignment.env,
-            masked=True,
-            error=error,
-        )
+        trajectory = assignment.failed("" if assignment.task is None else str(assignment.task), error)
         if self._failures.check(trajectory, episode.attempt):
             self._progress.retried += 1
             self._play(_Live(episode.index, *self._crew.hire(assignment.env), attempt=episode.attempt + 1))
