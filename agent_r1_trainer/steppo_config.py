@@ -11,10 +11,10 @@ import torch
 
 from agent_r1_trainer import credit
 from agent_r1_trainer._compat import BaseConfig, reporting_fault
-from agent_r1_trainer.budgets import Budget
 from agent_r1_trainer.environments.factory import EnvWorkers, Recipe
 from agent_r1_trainer.fields import (
     Bounds,
+    Budget,
     Count,
     NonNegative,
     NonNegativeInt,
@@ -23,8 +23,8 @@ from agent_r1_trainer.fields import (
     check_fields,
     setting,
 )
+from agent_r1_trainer.generation.vllm_settings import VLLMSettings, check_vllm
 from agent_r1_trainer.losses import Aggregation, LossConfig, check_loss_estimator
-from agent_r1_trainer.vllm_settings import VLLMSettings, check_vllm
 
 if TYPE_CHECKING:
     from transformers import TrainingArguments

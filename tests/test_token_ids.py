@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
 IDS = st.lists(st.integers(0, 2**31 - 1), max_size=8)
 

@@ -15,7 +15,7 @@ from agent_r1_trainer.bench.episode import EpisodeRecord, Job, PlayedTurn
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import Generator, TransformersGenerator
-from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.learning.probe import Probe
 from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.prompts.context_settings import ContextSettings
 from agent_r1_trainer.trainer.models import stop_token_ids

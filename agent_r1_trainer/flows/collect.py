@@ -23,8 +23,7 @@ from agent_r1_trainer.generation.protocol import Generator, SamplingParams
 from agent_r1_trainer.learning.distributed import own_share, together
 from agent_r1_trainer.metrics import summarize
 from agent_r1_trainer.packing import continues
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from agent_r1_trainer.trajectory import Step, StopReason, TokenIds, Trajectory
 
 __all__ = ["check_trajectories", "collect"]
 

@@ -18,8 +18,7 @@ from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, er
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from agent_r1_trainer.trajectory import Step, StopReason, TokenIds, Trajectory
 
 __all__ = ["AnchorKind", "Episode", "record_observations", "state_anchor"]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_trainer._compat import RowCache, apply_head, cache_argument, new_cache
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
 __all__ = ["CachedRow", "Context", "PaddedContext", "RowContext"]
 

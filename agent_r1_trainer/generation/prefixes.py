@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from agent_r1_trainer.generation.contexts import CachedRow
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
 __all__ = ["PrefixIndex"]
 

@@ -16,16 +16,16 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, find_trunk
-from agent_r1_trainer.budgets import Budget, free_memory
+from agent_r1_trainer.fields import Budget
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.prefixes import PrefixIndex
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
 from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.packing import merge_obstacle
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
-__all__ = ["TransformersGenerator", "evaluation_mode", "generation_limits", "rows_stay_valid"]
+__all__ = ["TransformersGenerator", "evaluation_mode", "free_memory", "generation_limits", "rows_stay_valid"]
 
 
 class TransformersGenerator:
@@ -283,3 +283,13 @@ def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that this process may still use on a device; on a GPU with what torch holds there for later."""
+    if device.type == "cuda":
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + held
+    import psutil
+
+    return psutil.virtual_memory().available

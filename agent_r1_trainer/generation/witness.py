@@ -6,6 +6,7 @@ itself. So after each one every server is asked what it makes of a few random to
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,9 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from agent_r1_trainer._compat import base_causal_lm, class_forward
-from agent_r1_trainer.generation.probe import random_texts
 from agent_r1_trainer.generation.transformers_generator import evaluation_mode
 
-__all__ = ["Witness", "take_witness"]
+__all__ = ["Witness", "random_texts", "take_witness"]
 
 _TOKENS = 24
 _LIMIT, _LIMIT_16_BITS = 0.05, 0.1
@@ -72,3 +72,12 @@ def take_witness(policy: nn.Module, tokenizer: PreTrainedTokenizerBase, *, exact
         output = class_forward(model)(model, input_ids=given, attention_mask=torch.ones_like(given), use_cache=False)
     logps = output.logits[0, :-1].float().log_softmax(-1).gather(-1, given[0, 1:, None]).squeeze(-1)
     return Witness(ids, logps.tolist(), exact)
+
+
+def random_texts(tokenizer: PreTrainedTokenizerBase, vocab_size: int, lengths: Sequence[int]) -> list[list[int]]:
+    """Ids that stand for plain text: not those that mark padding, a turn or an image."""
+    size = min(vocab_size, len(tokenizer))
+    special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+    plain = [token for token in range(size) if token not in special] or list(range(size))
+    rng = random.Random(0)
+    return [rng.choices(plain, k=length) for length in lengths]

@@ -32,8 +32,7 @@ from agent_r1_trainer.learning.scoring import Reference, ValueHead, score
 from agent_r1_trainer.learning.value_scale import ValueScales
 from agent_r1_trainer.losses import kl_in_reward
 from agent_r1_trainer.packing import Layout, MicroBatch, collate, merge_units, micro_batches, packing_stats
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from agent_r1_trainer.trajectory import Step, StopReason, TokenIds, Trajectory
 
 if TYPE_CHECKING:
     from agent_r1_trainer.steppo_config import StepPOConfig

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from agent_r1_trainer._compat import base_causal_lm
-from agent_r1_trainer.budgets import Budget
+from agent_r1_trainer.fields import Budget
 from agent_r1_trainer.learning import scoring
 from agent_r1_trainer.packing import Layout, collate, merge_units
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.packing.units import Layout, Unit
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Trajectory
+from agent_r1_trainer.trajectory import TokenIds, Trajectory
 
 __all__ = ["MicroBatch", "collate", "filler", "micro_batches", "plan_minibatches"]
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Step, Trajectory
+from agent_r1_trainer.trajectory import Step, TokenIds, Trajectory
 
 __all__ = ["Layout", "PackingStats", "Unit", "continues", "merge_units", "packing_stats"]
 

@@ -8,7 +8,7 @@ from agent_r1_trainer.prompts.foreign import Rendered, TurnMarks
 from agent_r1_trainer.prompts.glue import glue_ids, glue_text, turn_end
 from agent_r1_trainer.prompts.rendering import ChatRenderer, Message, PromptError
 from agent_r1_trainer.prompts.thinking import leaves_thinking_open, strip_messages
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

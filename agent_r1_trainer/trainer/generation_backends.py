@@ -27,6 +27,7 @@ from agent_r1_trainer.generation.transformers_generator import generation_limits
 from agent_r1_trainer.generation.vllm_control import ServerError, ServerFacts, ServerNeeds, VLLMServer, at_all, unfit
 from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine
 from agent_r1_trainer.generation.vllm_server import VLLMServers
+from agent_r1_trainer.generation.vllm_settings import server_urls
 from agent_r1_trainer.generation.vllm_sync import WeightSync, choose_sync, send_weights
 from agent_r1_trainer.generation.weights import merged_weights, weights_mark
 from agent_r1_trainer.generation.witness import take_witness
@@ -34,7 +35,6 @@ from agent_r1_trainer.learning.agreement import computes_exactly
 from agent_r1_trainer.learning.distributed import gather_items, together
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trainer.models import prompt_limit
-from agent_r1_trainer.vllm_settings import server_urls
 
 __all__ = ["ColocatedBackend", "GenerationBackend", "OwnBackend", "ServerBackend", "choose_backend"]
 

@@ -21,7 +21,6 @@ from transformers.trainer_utils import TrainOutput
 
 from agent_r1_envs.files import write_json
 from agent_r1_trainer._compat import recompute_activations, view_gradients
-from agent_r1_trainer.budgets import free_memory
 from agent_r1_trainer.curriculum.sampler import TaskSampler, group_assignments, group_results, rollouts_per_epoch
 from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument
@@ -30,12 +29,13 @@ from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest
 from agent_r1_trainer.generation import Generator, SamplingParams
-from agent_r1_trainer.generation.probe import Probe
+from agent_r1_trainer.generation.transformers_generator import free_memory
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.learning.distributed import gather_items, held_by_main
 from agent_r1_trainer.learning.experience import Experience
 from agent_r1_trainer.learning.maker import ExperienceMaker
 from agent_r1_trainer.learning.memory import micro_batch_limit, pending_bytes
+from agent_r1_trainer.learning.probe import Probe
 from agent_r1_trainer.learning.scoring import Reference
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.metrics import mixture_metrics, summarize

@@ -9,7 +9,7 @@ from zlib import crc32
 from agent_r1_trainer._compat import RowCache
 from agent_r1_trainer.generation.contexts import CachedRow
 from agent_r1_trainer.generation.prefixes import PrefixIndex
-from agent_r1_trainer.token_ids import TokenIds
+from agent_r1_trainer.trajectory import TokenIds
 
 CACHE = RowCache(1, 1)
 

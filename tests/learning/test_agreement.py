@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from agent_r1_trainer.bench.local import play_local
-from agent_r1_trainer.generation.probe import Probe
 from agent_r1_trainer.learning.agreement import measure_differences, refuse_disagreement
+from agent_r1_trainer.learning.probe import Probe
 from agent_r1_trainer.learning.scoring import attach_scoring
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.architectures import ARCHITECTURES, make_architecture

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from agent_r1_trainer._compat import recompute_activations
-from agent_r1_trainer.budgets import Budget, free_memory
-from agent_r1_trainer.generation.transformers_generator import generation_limits
+from agent_r1_trainer.fields import Budget
+from agent_r1_trainer.generation.transformers_generator import free_memory, generation_limits
 from agent_r1_trainer.learning.memory import (
     LiveMemory,
     bytes_a_token,

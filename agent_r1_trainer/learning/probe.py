@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +18,13 @@ from transformers import PreTrainedTokenizerBase
 from agent_r1_trainer._compat import base_causal_lm, class_forward, find_trunk
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.transformers_generator import evaluation_mode, rows_stay_valid
+from agent_r1_trainer.generation.witness import random_texts
 from agent_r1_trainer.learning.agreement import LIMIT, computes_exactly
 from agent_r1_trainer.learning.scoring import score
 from agent_r1_trainer.packing import Layout, collate, merge_units
-from agent_r1_trainer.token_ids import TokenIds
-from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
+from agent_r1_trainer.trajectory import Step, StopReason, TokenIds, Trajectory
 
-__all__ = ["Probe", "random_texts"]
+__all__ = ["Probe"]
 
 logger = logging.getLogger(__name__)
 
@@ -184,12 +183,3 @@ def _expected_difference(own: Tensor, found: Tensor) -> Tensor:
     """How far apart two distributions put the log-probability of a token that the first one samples; logits [V]."""
     own, found = own.log_softmax(-1), found.log_softmax(-1)
     return torch.where(own.isneginf(), 0.0, own.exp() * (own - found).abs()).sum()
-
-
-def random_texts(tokenizer: PreTrainedTokenizerBase, vocab_size: int, lengths: Sequence[int]) -> list[list[int]]:
-    """Ids that stand for plain text: not those that mark padding, a turn or an image."""
-    size = min(vocab_size, len(tokenizer))
-    special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
-    plain = [token for token in range(size) if token not in special] or list(range(size))
-    rng = random.Random(0)
-    return [rng.choices(plain, k=length) for length in lengths]
