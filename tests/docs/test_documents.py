@@ -73,7 +73,7 @@ def test_training_page_lists_every_setting_with_its_default() -> None:
 
     from agent_r1_trainer import StepPOConfig
 
-    files = "steppo_config.py", "vllm_settings.py"
+    files = "steppo_config.py", "generation/vllm_settings.py"
     source = "".join((ROOT / "agent_r1_trainer" / name).read_text(encoding="utf-8") for name in files)
     page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "vllm.md"))
     own = [f for f in dataclasses.fields(StepPOConfig) if re.search(rf"^    {f.name}: ", source, re.MULTILINE)]
