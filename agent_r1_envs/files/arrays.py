@@ -1,4 +1,4 @@
-"""Saved arrays: a folder of ``.npy`` files and a manifest that names them with their hashes.
+"""Saved arrays: a folder of ``.npy`` files and a manifest that names them with their hashes; and manifests alone.
 
 Every save writes data files under names of its own and replaces the manifest last, in one step. So a reader sees either
 the old arrays or the new ones, whatever happens to the writer or to another one at the same time, and processes that
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files.fields import found
 from agent_r1_envs.files.paths import sha256, write_json
 
 T = TypeVar("T")
@@ -25,17 +26,17 @@ Facts = dict[str, Any]
 _ENTRY: Final = {"file": str, "bytes": int, "sha256": str}
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFolder:
-    """A kind of folder of arrays.
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What every folder of a kind says of itself, in a file of JSON.
 
     Attributes:
-        what: What it holds, in the words of errors.
-        manifest: Name of the manifest.
+        what: What the folder is, in the words of errors.
+        manifest: Name of the file.
         format: What its field ``format`` says.
         version: What its field ``version`` says.
-        fields: The kind's own fields of the manifest.
-        arrays: Names of the arrays.
+        fields: The kind's own fields.
+        way_out: What to do where it is missing or damaged, in the words of errors.
     """
 
     what: str
@@ -43,7 +44,60 @@ class ArrayFolder:
     format: str
     version: int
     fields: Mapping[str, type]
+    way_out: str = "build one and save() it"
+
+    def facts(self, folder: Path) -> Facts:
+        """Return the manifest.
+
+        Raises:
+            DataError: There is none, or it is damaged or of another version.
+        """
+        path = folder / self.manifest
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(f"{folder}: no {self.what} here ({self.manifest} is missing); {self.way_out}") from None
+        except (OSError, ValueError, RecursionError) as error:
+            self.damaged(path, str(error))
+        if not isinstance(facts, dict) or facts.get("format") != self.format:
+            self.damaged(path, f'field format: expected "{self.format}"')
+        if facts.get("version") != self.version:
+            self.damaged(path, f"field version: expected {self.version}, got {facts.get('version')!r}")
+        for field, kind in self.fields.items():
+            self.check(path, field, kind, facts.get(field))
+        return facts
+
+    def check(self, path: Path, field: str, kind: type, value: Any) -> None:
+        """Raise the error of a damaged file if a field is not of its kind."""
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.damaged(path, f"field {field}: expected {kind.__name__}, got {found(value)}")
+
+    def damaged(self, path: Path, reason: str) -> NoReturn:
+        """Raise the error of a damaged file."""
+        raise DataError(f"{path}: the {self.what} is damaged: {' '.join(reason.split())}; {self.way_out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayFolder(Manifest):
+    """A kind of folder of arrays.
+
+    Attributes:
+        arrays: Names of the arrays.
+    """
+
     arrays: tuple[str, ...]
+
+    def facts(self, folder: Path) -> Facts:
+        """Return the manifest; see `Manifest.facts`."""
+        facts = super().facts(folder)
+        path = folder / self.manifest
+        self.check(path, "files", dict, facts.get("files"))
+        for name in self.arrays:
+            entry = facts["files"].get(name)
+            self.check(path, f"files.{name}", dict, entry)
+            for field, kind in _ENTRY.items():
+                self.check(path, f"files.{name}.{field}", kind, entry.get(field))
+        return facts
 
     def save(self, folder: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Facts) -> None:
         """Write arrays and facts; what an older save left is removed at the end."""
@@ -70,35 +124,6 @@ class ArrayFolder:
                 if self.facts(folder) == facts:
                     raise
 
-    def facts(self, folder: Path) -> Facts:
-        """Return the manifest.
-
-        Raises:
-            DataError: There is none, or it is damaged or of another version.
-        """
-        path = folder / self.manifest
-        try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise DataError(
-                f"{folder}: no saved {self.what} here ({self.manifest} is missing); write one with save()"
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            self.damaged(path, str(error))
-        if not isinstance(facts, dict) or facts.get("format") != self.format:
-            raise DataError(f'{path}: expected the manifest of a saved {self.what} (field format: "{self.format}")')
-        if facts.get("version") != self.version:
-            found = facts.get("version")
-            raise DataError(f"{path}: field version: expected {self.version}, got {found!r}; build it again")
-        for field, kind in {**self.fields, "files": dict}.items():
-            self._check(path, field, kind, facts.get(field))
-        for name in self.arrays:
-            entry = facts["files"].get(name)
-            self._check(path, f"files.{name}", dict, entry)
-            for field, kind in _ENTRY.items():
-                self._check(path, f"files.{name}.{field}", kind, entry.get(field))
-        return facts
-
     def load(self, folder: Path, facts: Facts, *, verify: bool) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays into memory.
 
@@ -111,11 +136,6 @@ class ArrayFolder:
             DataError: A file is missing or damaged.
         """
         return {name: self._load(folder, facts["files"][name], verify) for name in self.arrays}
-
-    def damaged(self, path: Path, reason: str) -> NoReturn:
-        """Raise the error of a damaged file."""
-        reason = " ".join(reason.split())
-        raise DataError(f"{path}: the saved {self.what} is damaged: {reason}; build it again and save()")
 
     def _load(self, folder: Path, entry: Mapping[str, Any], verify: bool) -> npt.NDArray[Any]:
         path = folder / entry["file"]
@@ -131,14 +151,10 @@ class ArrayFolder:
             raise
         except Exception as error:  # a damaged header lets out whatever Python's own parser raises
             self.damaged(path, str(error) or type(error).__name__)
-        for field, found in _form(array).items():
-            if entry.get(field, found) != found:  # older manifests do not say
-                self.damaged(path, f"expected the {field} {entry[field]}, got {found}")
+        for field, value in _form(array).items():
+            if entry.get(field, value) != value:  # older manifests do not say
+                self.damaged(path, f"expected the {field} {entry[field]}, got {value}")
         return array
-
-    def _check(self, path: Path, field: str, kind: type, value: Any) -> None:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            self.damaged(path, f"field {field}: expected {kind.__name__}, got {value!r}")
 
     def _files(self, folder: Path) -> set[str]:
         try:

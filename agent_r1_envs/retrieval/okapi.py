@@ -27,7 +27,7 @@ _BLOCK = 256  # scores that are looked at together when the best are chosen
 _TABLES: Final = ("words", "ids", "titles", "texts")
 
 _FOLDER: Final = ArrayFolder(
-    what="index",
+    what="saved index",
     manifest="manifest.json",
     format="agent-r1-okapi",
     version=1,

@@ -27,7 +27,7 @@ from agent_r1_envs.retrieval.texts import StoredPassages, TextTable
 _TEXTS: Final = "texts"
 
 _FOLDER: Final = ArrayFolder(
-    what="corpus",
+    what="saved corpus",
     manifest="corpus.json",
     format="agent-r1-papers",
     version=1,

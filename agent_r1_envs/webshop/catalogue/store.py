@@ -10,32 +10,38 @@ import json
 import mmap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from agent_r1_envs.errors import DataError
-from agent_r1_envs.files import found, sha256
+from agent_r1_envs.files import sha256
+from agent_r1_envs.files.arrays import Facts, Manifest
 
 FORMAT: Final = "agent-r1-webshop"
 VERSION: Final = 2
 MANIFEST: Final = "manifest.json"
 
-_FIELDS: Final = {
-    "dataset": str,
-    "products": int,
-    "documents": int,
-    "labelled": bool,
-    "noun_source": str,
-    "noun_model": str,
-    "skipped": list,
-    "content_hash": str,
-    "arrays": dict,
-}
+_KIND: Final = Manifest(
+    what="store",
+    manifest=MANIFEST,
+    format=FORMAT,
+    version=VERSION,
+    fields={
+        "dataset": str,
+        "products": int,
+        "documents": int,
+        "labelled": bool,
+        "noun_source": str,
+        "noun_model": str,
+        "skipped": list,
+        "content_hash": str,
+        "arrays": dict,
+    },
+    way_out="remove its folder to have it built again",
+)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Facts = dict[str, Any]
 
 
 def write_store(folder: Path, arrays: Arrays, facts: Facts) -> None:
@@ -75,7 +81,7 @@ def open_store(folder: Path, *, verify: bool = False) -> tuple[dict[str, npt.NDA
         path = folder / f"{name}.bin"
         arrays[name] = _map(path, entry)
         if verify and hashlib.sha256(arrays[name].data).hexdigest() != entry["sha256"]:
-            _damaged(path, "its content is not what was written (SHA-256 differs)")
+            _KIND.damaged(path, "its content is not what was written (SHA-256 differs)")
     return arrays, facts
 
 
@@ -85,21 +91,10 @@ def read_manifest(folder: Path) -> Facts:
     Raises:
         DataError: There is none, or it is damaged or of another version.
     """
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        _damaged(path, str(error))
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        _damaged(path, f'field format: expected "{FORMAT}"')
-    if manifest.get("version") != VERSION:
-        _damaged(path, f"field version: expected {VERSION}, found {manifest.get('version')!r}")
-    for field, kind in _FIELDS.items():
-        if not isinstance(manifest.get(field), kind):
-            _damaged(path, f"field {field}: expected {kind.__name__}, found {found(manifest.get(field))}")
-    if _combine(manifest["arrays"]) != manifest["content_hash"]:
-        _damaged(path, "field arrays: it is not what was written (content_hash differs)")
-    return manifest
+    facts = _KIND.facts(folder)
+    if _combine(facts["arrays"]) != facts["content_hash"]:
+        _KIND.damaged(folder / MANIFEST, "field arrays: it is not what was written (content_hash differs)")
+    return facts
 
 
 def content_hash(arrays: Arrays) -> str:
@@ -131,15 +126,11 @@ def _map(path: Path, entry: Mapping[str, Any]) -> npt.NDArray[Any]:
     try:
         size = path.stat().st_size
         if size != expected:
-            _damaged(path, f"expected {expected} bytes, found {size}")
+            _KIND.damaged(path, f"expected {expected} bytes, found {size}")
         if not size:
             return np.empty(shape, dtype=dtype)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        _damaged(path, str(error))
+        _KIND.damaged(path, str(error))
     return np.frombuffer(mapped, dtype=dtype).reshape(shape)
-
-
-def _damaged(path: Path, reason: str) -> NoReturn:
-    raise DataError(f"{path}: the store is damaged: {reason}; remove its folder to have it built again")
