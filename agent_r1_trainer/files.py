@@ -1,4 +1,4 @@
-"""Files of a run: held by one process at a time, and appended to so that what is written stays."""
+"""Files of a run: which run a folder belongs to, who writes there, and lines that stay once they are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +19,51 @@ try:
 except ImportError:  # Windows: two runs in one folder are then the user's own business
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock", "JsonLines", "LockError", "run_lock"]
+__all__ = ["FileLock", "JsonLines", "LockError", "ManifestError", "read_manifest", "refuse_another", "run_lock"]
 
 logger = logging.getLogger(__name__)
 _held: set[FileLock] = set()
+
+
+class ManifestError(ValueError):
+    """A folder belongs to another run, or does not say to which; the message says more, and the way out."""
+
+
+def read_manifest(path: Path, way_out: str) -> dict[str, Any] | None:
+    """What a folder's run was made with; None where the file is missing.
+
+    Args:
+        path: The file.
+        way_out: What to do where it is damaged, for the message.
+
+    Raises:
+        ManifestError: It is damaged.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{path} is damaged ({error}); {way_out}") from error
+    if not isinstance(found, dict):
+        raise ManifestError(f"{path} is no manifest of a run; {way_out}")
+    return found
+
+
+def refuse_another(folder: Path, what: str, differences: Iterable[object], way_out: str) -> None:
+    """Refuse a folder that holds something of other settings.
+
+    Args:
+        folder: Its path, for the message.
+        what: What it holds, for the message.
+        differences: What is otherwise there than it was asked for.
+        way_out: What to do about it, for the message.
+
+    Raises:
+        ManifestError: There is a difference.
+    """
+    if lines := "".join(f"\n  {difference}" for difference in differences):
+        raise ManifestError(f"{folder} holds {what} with other settings; {way_out}.{lines}")
 
 
 class LockError(RuntimeError):

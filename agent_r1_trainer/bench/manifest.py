@@ -11,7 +11,7 @@ from typing import Any
 from agent_r1_envs.files import write_json
 from agent_r1_envs.moved import current_entry_points
 from agent_r1_envs.secrecy import public_address, without_secrets
-from agent_r1_trainer.files import JsonLines
+from agent_r1_trainer.files import JsonLines, ManifestError, read_manifest, refuse_another
 from agent_r1_trainer.trainer.resuming import differences
 
 __all__ = ["CHOICE", "ManifestError", "claim_folder", "plays_choice"]
@@ -20,11 +20,8 @@ FORMAT = "agent-r1-bench"
 VERSION = 1
 CHOICE = "by type and id"
 """How the tasks of a run of some of them are chosen; earlier versions, which say nothing, took the first ones."""
+_WAY_OUT = "choose another --out"
 _FREE = frozenset({"agent_r1", "task_ids"})  # may differ between the parts of one run
-
-
-class ManifestError(RuntimeError):
-    """The folder belongs to another run; the message names what differs and the way out."""
 
 
 def plays_choice(folder: Path) -> bool:
@@ -33,8 +30,8 @@ def plays_choice(folder: Path) -> bool:
     Raises:
         ManifestError: The manifest is damaged.
     """
-    path = folder / "manifest.json"
-    return not path.exists() or "choice" in _read(path)
+    manifest = _read(folder)
+    return manifest is None or "choice" in manifest
 
 
 def claim_folder(
@@ -59,9 +56,8 @@ def claim_folder(
     mine = without_secrets(
         {"format": FORMAT, "version": VERSION, "agent_r1": _own_version(), **settings, **(noted or {})}
     )
-    log = folder / "episodes.jsonl"
-    if path.exists():
-        theirs = _read(path)
+    log, theirs = folder / "episodes.jsonl", _read(folder)
+    if theirs is not None:
         now = current_entry_points(json.loads(json.dumps(mine)))
         differing = [d for d in differences(current_entry_points(theirs), now) if d.name not in _FREE]
         if not differing:
@@ -69,26 +65,23 @@ def claim_folder(
                 write_json(path, {**theirs, **noted})
             return True
         if not empty:
-            lines = "".join(f"\n  {difference}" for difference in differing)
-            raise ManifestError(f"{folder} holds a run with other settings; choose another --out.{lines}")
+            refuse_another(folder, "a run", differing, _WAY_OUT)
         with JsonLines(log):  # refuses while the other run is still at work
             pass
     elif log.exists():
-        raise ManifestError(
-            f"{folder} holds episodes but no manifest.json that says what they are; choose another --out"
-        )
+        raise ManifestError(f"{folder} holds episodes but no manifest.json that says what they are; {_WAY_OUT}")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, mine)
     return False
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ManifestError(f"{path} is damaged ({error}); choose another --out") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ManifestError(f"{path} is not the manifest of a benchmark run; choose another --out")
+def _read(folder: Path) -> dict[str, Any] | None:
+    path = folder / "manifest.json"
+    manifest = read_manifest(path, _WAY_OUT)
+    if manifest is None:
+        return None
+    if manifest.get("format") != FORMAT:
+        raise ManifestError(f"{path} is not the manifest of a benchmark run; {_WAY_OUT}")
     if isinstance(manifest.get("agent"), str):
         manifest["agent"] = public_address(manifest["agent"])
     return without_secrets(manifest)  # which earlier versions wrote down

@@ -26,7 +26,7 @@ from trl import SFTConfig, SFTTrainer
 from agent_r1_envs.files import sha256, write_json
 from agent_r1_trainer._compat import is_peft_model
 from agent_r1_trainer.demos.file import read_rows
-from agent_r1_trainer.files import run_lock
+from agent_r1_trainer.files import read_manifest, refuse_another, run_lock
 from agent_r1_trainer.learning.distributed import held_by_main
 from agent_r1_trainer.packing import merge_obstacle
 from agent_r1_trainer.prompts.context_settings import ContextSettings
@@ -53,18 +53,14 @@ def claim_folder(folder: Path, manifest: Mapping[str, Any], *, write: bool) -> N
         write: Whether this process is the one that writes.
 
     Raises:
-        ValueError: The folder holds checkpoints or the model of another warm start.
+        ManifestError: The folder holds checkpoints or the model of another warm start.
     """
     path = folder / _FILE
     wanted = json.loads(json.dumps(manifest, default=_plain))
-    if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        begun = (folder / "model").exists() or any(folder.glob("checkpoint-*"))
-        differing = "".join(f"\n  {difference}" for difference in differences(found, wanted))
-        if begun and differing:
-            raise ValueError(
-                f"{folder} holds a warm start of another kind; choose another folder or remove it.{differing}"
-            )
+    way_out = "choose another folder or remove it"
+    found = read_manifest(path, way_out)
+    if found is not None and ((folder / "model").exists() or any(folder.glob("checkpoint-*"))):
+        refuse_another(folder, "a warm start", differences(found, wanted), way_out)
     if write:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(path, wanted)

@@ -10,11 +10,13 @@ from typing import Any
 
 from agent_r1_envs.files import write_json
 from agent_r1_envs.secrecy import without_secrets
-from agent_r1_trainer.files import run_lock
+from agent_r1_trainer.files import read_manifest, refuse_another, run_lock
 from agent_r1_trainer.trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["RunFolder"]
+
+_WAY_OUT = "choose another --out or remove it"
 
 
 class RunFolder:
@@ -35,7 +37,7 @@ class RunFolder:
         lock: Held while a run is written.
 
     Raises:
-        ValueError: The folder holds a run of other settings, or is complete and was made with other ones.
+        ManifestError: The folder holds a run of other settings, or is complete and was made with other ones.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
@@ -48,17 +50,13 @@ class RunFolder:
         self._wanted = without_secrets(json.loads(json.dumps(manifest)))
         self.lock = run_lock(path)
         self.changed: tuple[Difference, ...] = ()
-        if not self._manifest.exists():
+        found = read_manifest(self._manifest, _WAY_OUT)
+        if found is None:
             return
-        found = json.loads(self._manifest.read_text(encoding="utf-8"))
         refused, self.changed = compare_settings(_flat(found), _flat(self._wanted))
         if self.complete:
             refused += self.changed
-        if refused:
-            raise ValueError(
-                f"{path} holds a {'complete ' if self.complete else ''}run of other settings: choose another --out or "
-                "remove it" + "".join(f"\n  {difference}" for difference in refused)
-            )
+        refuse_another(path, "a complete run" if self.complete else "a run", refused, _WAY_OUT)
 
     @property
     def complete(self) -> bool:

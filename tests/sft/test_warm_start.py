@@ -131,7 +131,7 @@ def test_an_interrupted_call_goes_on_and_a_finished_one_is_not_repeated(
     assert warm_start(str(CHECKPOINT), data, broken, **settings) == path
     for other in ({"learning_rate": 1e-3}, {"context": ContextSettings("native")}):
         with pytest.raises(
-            ValueError, match="(?s)warm start of another kind; choose another folder.*(settings|context).* there, "
+            ValueError, match="(?s)warm start with other settings; choose another folder.*(settings|context).* there, "
         ):
             warm_start(str(CHECKPOINT), data, broken, **{**settings, **other})
 

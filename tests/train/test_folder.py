@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from agent_r1_trainer.files import ManifestError
+from agent_r1_trainer.sft.run import claim_folder
 from agent_r1_trainer.tiny_policy import load_tiny_policy
 from agent_r1_trainer.tiny_policy.hotpotqa.quality import play
 from agent_r1_trainer.train.folder import RunFolder
@@ -15,7 +17,7 @@ def test_other_settings_are_refused_with_both_values(tmp_path):
 
     folder(seed=0, env_kwargs={"top_k": 2}).open()
     assert folder(seed=0, env_kwargs={"top_k": 2}, gamma=1.0, output_dir="elsewhere").changed == ()
-    with pytest.raises(ValueError, match=r"run of other settings") as caught:
+    with pytest.raises(ValueError, match=r"run with other settings") as caught:
         folder("b", seed=1, env_kwargs={"top_k": 3}, learning_rate=1e-3)
     lines = str(caught.value).splitlines()[1:]
     assert lines == ["  env_kwargs.top_k: 2 there, 3 now", '  model: "a" there, "b" now', "  seed: 0 there, 1 now"]
@@ -31,8 +33,18 @@ def test_a_run_goes_on_with_settings_that_make_no_other_run_and_a_complete_one_d
     changed.open()
     assert folder(4, max_steps=200, learning_rate=1e-3).changed == ()
     changed.report.write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"(?s)complete run of other settings.*max_steps: 200 there, 300 now"):
+    with pytest.raises(ValueError, match=r"(?s)complete run with other settings.*max_steps: 200 there, 300 now"):
         folder(4, max_steps=300, learning_rate=1e-3)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "\udcff"])
+def test_a_damaged_manifest_is_named_with_the_way_out(content, tmp_path):
+    (tmp_path / "settings.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ManifestError, match=r"settings\.json is .*; choose another --out or remove it"):
+        RunFolder(tmp_path, {"model": "a"})
+    (tmp_path / "warm_start.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ManifestError, match=r"warm_start\.json is .*; choose another folder or remove it"):
+        claim_folder(tmp_path, {"model": "a"}, write=False)
 
 
 def test_the_key_of_a_service_is_not_kept(tmp_path):

@@ -182,7 +182,7 @@ def test_a_run_goes_on_longer_and_with_another_learning_rate(config, tmp_path, c
     config.write_text(yaml.safe_dump({**settings, "gamma": 0.9, "max_steps": 16}), encoding="utf-8")
     assert train_command(config=config, preset=None, seed=0, out=out) == 2
     said = capsys.readouterr().err
-    assert "complete run of other settings" in said and "gamma: 1.0 there, 0.9 now" in said
+    assert "complete run with other settings" in said and "gamma: 1.0 there, 0.9 now" in said
 
 
 def test_two_runs_in_a_folder_are_refused(config, tmp_path, capsys):
