@@ -86,14 +86,13 @@ def play_local(
 def _transformers(network: Any, tokenizer: PreTrainedTokenizerBase) -> Generator:
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     kept = {} if Probe(network, tokenizer).find_reading() else {"max_cached_tokens": 0}
-    return TransformersGenerator(network, pad_token_id=tokenizer.pad_token_id or 0, tokenizer=tokenizer, **kept)
+    return TransformersGenerator(network, tokenizer=tokenizer, **kept)
 
 
 def _engine(model: str, tokenizer: PreTrainedTokenizerBase, window: int) -> Generator:
     from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine
 
-    eager = {} if torch.cuda.is_available() else {"enforce_eager": True}
-    return VLLMEngine(start_engine(model, max_model_len=window, **eager), tokenizer)
+    return VLLMEngine(start_engine(model, max_model_len=window), tokenizer)
 
 
 def _declared(model: str) -> Any:

@@ -53,7 +53,7 @@ class TransformersGenerator:
         self,
         model: torch.nn.Module,
         *,
-        pad_token_id: int,
+        pad_token_id: int = 0,
         max_rows: int = 512,
         max_tokens: int = 262_144,
         max_cached_tokens: int = 131_072,
@@ -174,15 +174,12 @@ class TransformersGenerator:
 
 
 @torch.no_grad()
-def generation_limits(
-    model: torch.nn.Module, budgets: tuple[Budget, Budget], pad_id: int, *, rows: bool
-) -> tuple[int, int]:
+def generation_limits(model: torch.nn.Module, budgets: tuple[Budget, Budget], *, rows: bool) -> tuple[int, int]:
     """Most tokens that are decoded at once, and that are kept from call to call.
 
     Args:
         model: The model, in the precision that it generates in; not wrapped by DDP or the like.
         budgets: Of both. Where one names no size, it gets two fifths of what is free.
-        pad_id: Any valid id.
         rows: Whether keys and values are kept in rows of their own.
     """
     if all(budget.tokens is not None for budget in budgets):
@@ -190,23 +187,23 @@ def generation_limits(
     else:
         inner = base_causal_lm(model)
         with evaluation_mode(inner):
-            size = _row_bytes(inner, pad_id) if rows else _padded_bytes(inner, pad_id)
+            size = _row_bytes(inner) if rows else _padded_bytes(inner)
         free = 0.4 * free_memory(inner.device)
     return budgets[0].in_tokens(size, free), budgets[1].in_tokens(size, free)
 
 
-def _row_bytes(model: PreTrainedModel, pad_id: int) -> float:
+def _row_bytes(model: PreTrainedModel) -> float:
     """Memory of a token's keys and values in a `RowCache`."""
-    context = RowContext(model, model.get_submodule(find_trunk(model).name), [[pad_id]], [None], 1, pad_id)
+    context = RowContext(model, model.get_submodule(find_trunk(model).name), [[0]], [None], 1, pad_id=0)
     context.start()
     return sum(store[0, :, 0].nbytes for store in (*context.cache.keys, *context.cache.values))
 
 
-def _padded_bytes(model: PreTrainedModel, pad_id: int) -> float:
+def _padded_bytes(model: PreTrainedModel) -> float:
     """Memory that a token adds to a cache of transformers."""
     sizes = []
     for length in (8, 16):
-        context = PaddedContext(model, [[pad_id] * length], pad_id)
+        context = PaddedContext(model, [[0] * length], pad_id=0)
         context.start()
         sizes.append(context.nbytes)
     return (sizes[1] - sizes[0]) / 8

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
@@ -40,6 +41,8 @@ def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
         ) from error
     if ranks > 1:
         settings["distributed_executor_backend"] = "external_launcher"
+    if not torch.cuda.is_available():
+        settings["enforce_eager"] = True
     return LLM(
         str(folder),
         logprobs_mode="processed_logprobs",

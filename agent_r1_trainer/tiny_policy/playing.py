@@ -46,7 +46,7 @@ def play_tasks(
     sampling = SamplingParams(max_reply, (tokenizer.eos_token_id,), temperature=temperature)
     assignments = [Assignment(task, derive_seed(seed, "quality", task), group=task) for task in range(tasks)]
     try:
-        generator = TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id, tokenizer=tokenizer)
+        generator = TransformersGenerator(model, tokenizer=tokenizer)
         return flow.run(assignments, generator, sampling)
     finally:
         flow.close()

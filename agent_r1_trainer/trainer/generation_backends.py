@@ -119,16 +119,13 @@ class OwnBackend:
     def generator(self, model: nn.Module, step: int) -> Iterator[Generator]:
         """Read the model in this process; see `GenerationBackend.generator`."""
         with generation_model(model, self._accelerator) as policy, self._accelerator.autocast():
-            pad_id = self._tokenizer.pad_token_id
             most, cached = generation_limits(
                 policy,
                 (self._args.budget("generation_batch_tokens"), self._args.budget("generation_cache_tokens")),
-                pad_id,
                 rows=self._keeps_rows,
             )
             yield TransformersGenerator(
                 policy,
-                pad_token_id=pad_id,
                 max_rows=self._args.generation_batch_rows,
                 max_tokens=most,
                 max_cached_tokens=cached if self._keeps_rows else 0,
@@ -346,8 +343,6 @@ class ColocatedBackend:
         }
         if on_gpu:
             settings |= {"gpu_memory_utilization": args.vllm_gpu_memory_utilization, "enable_sleep_mode": sleeps}
-        else:
-            settings["enforce_eager"] = True
         with tempfile.TemporaryDirectory(prefix="agent-r1-vllm-") as folder:
             config = copy.deepcopy(base.config)
             config.architectures = [type(base).__name__]  # which only saved models have

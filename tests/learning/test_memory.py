@@ -81,12 +81,12 @@ def test_keys_and_values_are_counted_in_the_precision_of_attention():
     model, budgets = make_model(), (Budget(memory=1 << 20), Budget(memory=1 << 19))
     width = 2 * 2 * 2 * 8  # keys and values of 2 layers, 2 heads, 8 numbers
     for rows in (True, False):
-        assert generation_limits(model, budgets, 0, rows=rows) == ((1 << 20) // (4 * width), (1 << 19) // (4 * width))
+        assert generation_limits(model, budgets, rows=rows) == ((1 << 20) // (4 * width), (1 << 19) // (4 * width))
     with torch.autocast("cpu", torch.bfloat16):
-        assert generation_limits(model, budgets, 0, rows=True)[0] == (1 << 20) // (2 * width)
-    assert generation_limits(model, (Budget(tokens=5), Budget(tokens=0)), 0, rows=True) == (5, 0)
-    assert min(generation_limits(model, (Budget(), Budget()), 0, rows=True)) > 1000
-    assert generation_limits(make_architecture("mamba"), budgets, 0, rows=False)[0] > 1000  # a state that never grows
+        assert generation_limits(model, budgets, rows=True)[0] == (1 << 20) // (2 * width)
+    assert generation_limits(model, (Budget(tokens=5), Budget(tokens=0)), rows=True) == (5, 0)
+    assert min(generation_limits(model, (Budget(), Budget()), rows=True)) > 1000
+    assert generation_limits(make_architecture("mamba"), budgets, rows=False)[0] > 1000  # a state that never grows
 
 
 def test_a_run_keeps_to_budgets_of_memory(tmp_path):

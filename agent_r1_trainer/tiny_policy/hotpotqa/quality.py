@@ -87,7 +87,7 @@ def _skills(
             messages, _, terminated, truncated, _ = env.step(command)
             over = terminated or truncated
     env.close()
-    generator = TransformersGenerator(model, pad_token_id=tokenizer.pad_token_id)
+    generator = TransformersGenerator(model)
     greedy = SamplingParams(_MOST_TOKENS, (tokenizer.eos_token_id,), temperature=0.0)
     replies = generator.generate(prompts, greedy, [0] * len(prompts))
     right: dict[str, list[bool]] = {"search": [], "answer": []}
