@@ -42,8 +42,8 @@ from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.flows.collect import check_trajectories
 from agent_r1_trainer.generation import SamplingParams, TransformersGenerator, transformers_generator
 from agent_r1_trainer.generation.contexts import RowContext
-from agent_r1_trainer.learning import maker
-from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning import make_experience
+from agent_r1_trainer.learning.make_experience import ExperienceMaker
 from agent_r1_trainer.learning.scoring import attach_scoring
 from agent_r1_trainer.learning.value_scale import ValueScales
 from agent_r1_trainer.metrics import episode_metrics, summarize
@@ -108,7 +108,7 @@ class Clock:
         places += [
             (transformers_generator, "sample_tokens"),
             (transformers_generator, "row_uniforms"),
-            (maker, "score"),
+            (make_experience, "score"),
         ]
         patches = [patch.object(place, name, self.outside(getattr(place, name))) for place, name in places]
         for one in patches:

@@ -33,7 +33,7 @@ from agent_r1_trainer.generation.transformers_generator import free_memory
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
 from agent_r1_trainer.learning.distributed import gather_items, held_by_main
 from agent_r1_trainer.learning.experience import Experience
-from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.make_experience import ExperienceMaker
 from agent_r1_trainer.learning.memory import micro_batch_limit, pending_bytes
 from agent_r1_trainer.learning.probe import Probe
 from agent_r1_trainer.learning.scoring import Reference

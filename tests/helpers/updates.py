@@ -10,7 +10,7 @@ import torch
 from accelerate import Accelerator
 
 from agent_r1_trainer.learning.experience import Experience
-from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.make_experience import ExperienceMaker
 from agent_r1_trainer.learning.scoring import Reference, attach_scoring
 from agent_r1_trainer.learning.update import Updater
 from agent_r1_trainer.learning.value_scale import ValueScales

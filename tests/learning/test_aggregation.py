@@ -16,7 +16,7 @@ from agent_r1_trainer.environments.factory import turn_limit
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.flows import SingleStepFlow
 from agent_r1_trainer.learning.experience import Experience
-from agent_r1_trainer.learning.maker import ExperienceMaker
+from agent_r1_trainer.learning.make_experience import ExperienceMaker
 from agent_r1_trainer.losses import Aggregation, token_weights
 from agent_r1_trainer.steppo_config import StepPOConfig
 from agent_r1_trainer.trainer.steppo_trainer import StepPOTrainer

@@ -13,7 +13,7 @@ from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.environments.mixture import MixtureEntry
 from agent_r1_trainer.learning.assignment import CreditAssigner
 from agent_r1_trainer.learning.experience import BatchFacts
-from agent_r1_trainer.learning.maker import zero_variance
+from agent_r1_trainer.learning.make_experience import zero_variance
 from agent_r1_trainer.learning.value_scale import ValueScales
 from tests.helpers.training import CueEnv, make_trainer, measured, weights
 from tests.helpers.updates import make_trajectories, one_update
