@@ -193,7 +193,7 @@ class RowCache(Cache):
         """Put row `order[i]` at place i, as far as its first columns.
 
         Args:
-            order: Each row once.
+            order: For each place a row; those that are named nowhere are lost.
             columns: What lies beyond is of no use to anyone.
         """
         moved = [place for place, row in enumerate(order) if place != row]

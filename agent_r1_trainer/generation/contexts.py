@@ -6,7 +6,7 @@ Two kinds with one interface: `RowContext` keeps rows of their own lengths and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -149,23 +149,26 @@ class RowContext:
         return {**self._left, **here}
 
     def start(self) -> Tensor:
-        """Take over what is known and read the rest; see `Context.start`."""
+        """Take over what is known and read the rest, equal prompts once; see `Context.start`."""
         known = self._known
-        missing = [len(prompt) - count for prompt, count in zip(self._prompts, known, strict=True)]
+        readers = _readers(self._prompts, known)
+        missing = {row: len(self._prompts[row]) - known[row] for row in dict.fromkeys(readers)}
         device = self._model.device
         logits: dict[int, Tensor] = {}
         groups = _groups(missing)
-        for group in groups if len(groups) > 1 else [self.rows]:
+        at_once = len(groups) == 1 and len(missing) == len(readers)
+        for group in [self.rows] if at_once else groups:
             tails = [self._prompts[row][known[row] :] for row in group]
             width = max(map(len, tails))
             ids = torch.tensor([tail + [self._pad_id] * (width - len(tail)) for tail in tails], device=device)
             offsets = torch.tensor([known[row] for row in group], device=device)
             # A row's padding is written behind its end, where its next tokens overwrite it before anyone sees it.
             last = torch.tensor([len(tail) - 1 for tail in tails], device=device)
-            rows = None if len(groups) == 1 else torch.tensor(group, device=device)
-            result = self._forward(ids, offsets, rows, int(offsets.max()) + width, last)
+            rows = None if at_once else torch.tensor(group, device=device)
+            result = self._forward(ids, offsets, rows, max(known[row] for row in group) + width, last)
             logits.update(zip(group, result, strict=True))
-        return torch.stack([logits[row] for row in self.rows])
+        self.cache.arrange([*readers, *range(len(readers), self.cache.rows)], self._longest)
+        return torch.stack([logits[row] for row in readers])
 
     def advance(self, tokens: Tensor) -> Tensor:
         """Read one more token of each row; see `Context.advance`."""
@@ -252,10 +255,20 @@ def _copy(known: Sequence[CachedRow | None], capacity: int, *, release: bool = F
     return cache
 
 
-def _groups(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows of similar length, the longest first: none less than half the longest of its group, nor too much at once."""
+def _readers(prompts: Sequence[list[int]], known: Sequence[int]) -> list[int]:
+    """The row that reads each prompt: for a prompt of which nothing is known the first one of its like."""
+    first: dict[tuple[int, ...], int] = {}
+    return [row if known[row] else first.setdefault(tuple(prompt), row) for row, prompt in enumerate(prompts)]
+
+
+def _groups(lengths: Mapping[int, int]) -> list[list[int]]:
+    """Rows of similar length, the longest first: none less than half the longest of its group, nor too much at once.
+
+    Args:
+        lengths: By row.
+    """
     groups: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+    for row in sorted(lengths, key=lambda row: -lengths[row]):
         longest = lengths[groups[-1][0]] if groups else 0
         if groups and lengths[row] * 2 >= longest and longest * (len(groups[-1]) + 1) <= _PREFILL_TOKENS:
             groups[-1].append(row)

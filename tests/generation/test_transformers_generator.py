@@ -135,6 +135,29 @@ def test_conversations_that_grow_are_read_from_where_they_ended(build, limits):
         rng.shuffle(conversations)
 
 
+@pytest.mark.parametrize("build", [make_model, eager, no_dropout_gpt2])
+def test_equal_prompts_are_read_once(build):
+    model, sampling, read = build(), SamplingParams(6, STOP), []
+    generator = TransformersGenerator(model, pad_token_id=0)
+    fresh = TransformersGenerator(model, pad_token_id=0, max_cached_tokens=0)
+    long, short = [5, 8, 3, 9] * 5, [4, 6]
+    batch = [long, short, long, [7] * 18, short, long]
+    replies = generator.generate(batch, sampling, range(6))
+    assert len({tuple(replies[row].ids) for row in (0, 2, 5)}) > 1
+    going_on = [prompt + reply.ids + [3] for prompt, reply in zip(batch, replies, strict=True)]
+    for conversations in (batch, going_on):
+        found = generator.generate(conversations, sampling, range(6))
+        alone = [fresh.generate([prompt], sampling, [seed])[0] for seed, prompt in enumerate(conversations)]
+        assert [reply.ids for reply in found] == [reply.ids for reply in alone]
+        generator.generate(batch, sampling, range(6))
+    anew = TransformersGenerator(model, pad_token_id=0)
+    model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append((args or [kwargs["input_ids"]])[0].numel()), with_kwargs=True
+    )
+    anew.generate(batch, SamplingParams(1, STOP), range(6))
+    assert sum(read) <= 20 + 20 + 2 + 3 < sum(map(len, batch))  # the head reads one position of each
+
+
 def test_batches_stay_within_rows_and_tokens():
     generator = TransformersGenerator(make_model(), pad_token_id=0, max_rows=3, max_tokens=40)
     lengths = [20, 4, 5, 90, 6, 20]
