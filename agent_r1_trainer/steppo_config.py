@@ -100,7 +100,8 @@ def check_config(config: StepPOConfig) -> None:
         raise ValueError("fsdp is not supported yet; use `accelerate launch` with plain data parallelism")
     check_fields(config, leave_out=BaseConfig.__dataclass_fields__.keys() - StepPOConfig.__annotations__.keys())
     for name in ("micro_batch_tokens", "generation_batch_tokens", "generation_cache_tokens"):
-        config.budget(name)
+        if getattr(config, name) is not None:  # vLLM has no budgets of the own sampler
+            config.budget(name)
     _check_stops(config)
     _check_together(config)
     check_vllm(config)
@@ -500,8 +501,8 @@ class StepPOConfig(VLLMSettings, BaseConfig):
         derived = {
             "bf16": False if on_cpu else None,
             "micro_batch_tokens": 4096 if on_cpu else "auto",
-            "generation_batch_tokens": 262_144 if on_cpu else "auto",
-            "generation_cache_tokens": 131_072 if on_cpu else "auto",
+            "generation_batch_tokens": None if self.use_vllm else 262_144 if on_cpu else "auto",
+            "generation_cache_tokens": None if self.use_vllm else 131_072 if on_cpu else "auto",
             "importance_sampling_correction": "token" if self.use_vllm else "none",
             "env_workers": "threads" if self.use_vllm and self.vllm_mode == "server" else None,
             "metric_for_best_model": "eval_success",

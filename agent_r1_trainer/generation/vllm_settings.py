@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
+from agent_r1_envs.secrecy import public_address, without_secrets
 from agent_r1_trainer.fields import Bounds, Count, NonNegative, NonNegativeInt, Positive, setting
 
 __all__ = ["VLLMSettings", "check_vllm", "server_urls"]
 
-_OWN = {
-    "generation_batch_rows": (512,),
-    "generation_batch_tokens": (None, 262_144, "auto"),
-    "generation_cache_tokens": (None, 131_072, "auto"),
+_OWN = "use_vllm=False"
+_SERVER, _COLOCATE = (f"use_vllm=True, vllm_mode={mode!r}" for mode in ("server", "colocate"))
+_WHERE: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(
+        ["generation_batch_rows", "generation_batch_tokens", "generation_cache_tokens"],
+        ((_OWN,), "vLLM makes its own batches"),
+    ),
+    **dict.fromkeys(["vllm_mode", "vllm_retries", "max_logp_difference"], ((_SERVER, _COLOCATE), "")),
+    **dict.fromkeys(
+        [
+            *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"),
+            *("vllm_request_timeout", "vllm_sync_mode", "vllm_sync_dir", "vllm_group_port"),
+        ],
+        ((_SERVER,), ""),
+    ),
+    "vllm_gpu_memory_utilization": ((_COLOCATE,), "start the server with --gpu-memory-utilization"),
+    "vllm_max_model_length": ((_COLOCATE,), "start the server with --max-model-len"),
+    "vllm_enable_sleep_mode": ((_COLOCATE,), "servers stay awake"),
+    "vllm_model_impl": ((_COLOCATE,), "start the server with --model-impl"),
+    "vllm_tensor_parallel_size": ((), "serve the model with vllm serve --tensor-parallel-size, and vllm_mode='server'"),
 }
-"""Settings of the trainer's own sampler, and their defaults on a CPU and on a GPU."""
+"""With what a setting has a meaning, and what to do, or what holds, where it has none."""
 
 
 @dataclass
@@ -68,7 +86,7 @@ class VLLMSettings:
 
 
 def check_vllm(config: Any) -> None:
-    """Refuse what makes no sense where vLLM samples.
+    """Refuse what makes no sense where vLLM samples, and what only makes sense where it does.
 
     Args:
         config: A `StepPOConfig`.
@@ -76,9 +94,17 @@ def check_vllm(config: Any) -> None:
     Raises:
         ValueError: The setting's name, why it is refused and what to do instead.
     """
-    urls = config.vllm_server_base_url
-    if isinstance(urls, (list, tuple)) and not all(isinstance(url, str) and url for url in urls):
-        raise ValueError(f"vllm_server_base_url must be a list of addresses, got one of {len(urls)} that is none")
+    if config.vllm_server_base_url is not None or (config.use_vllm and config.vllm_mode == "server"):
+        _check_addresses(config)
+    mode = f"use_vllm=True, vllm_mode={config.vllm_mode!r}" if config.use_vllm else _OWN
+    for name, (modes, way_out) in _WHERE.items():
+        value = getattr(config, name)
+        if mode not in modes and value != config.__dataclass_fields__[name].default:
+            raise ValueError(
+                f"{name}={without_secrets(value)!r} has no meaning with {mode}: leave it out"
+                + (f", or set {' or '.join(modes)}" if modes else "")
+                + (f" ({way_out})" if way_out and config.use_vllm else "")
+            )
     if not config.use_vllm:
         return
     for name, off in (("top_p", 1.0), ("top_k", 0)):
@@ -87,31 +113,46 @@ def check_vllm(config: Any) -> None:
                 f"{name}={getattr(config, name)} cannot be trained on with use_vllm: the replies would come from "
                 f"another distribution than the one that is scored. Set it to {off}"
             )
-    for name, defaults in _OWN.items():
-        if getattr(config, name) not in defaults:
-            raise ValueError(
-                f"{name}={getattr(config, name)!r} has no meaning with use_vllm, which makes its own batches: leave it "
-                "out"
-            )
-    if config.vllm_mode == "colocate":
-        if urls is not None:
-            raise ValueError("vllm_server_base_url needs vllm_mode='server', got 'colocate'")
-        if config.vllm_tensor_parallel_size != 1:
-            raise ValueError(
-                f"vllm_tensor_parallel_size={config.vllm_tensor_parallel_size} is not supported with "
-                "vllm_mode='colocate', which runs an engine in each process: serve the model "
-                "(vllm_mode='server', vllm serve --tensor-parallel-size)"
-            )
-    elif config.vllm_max_model_length is not None:
-        raise ValueError(
-            f"vllm_max_model_length={config.vllm_max_model_length} is for vllm_mode='colocate': start the server with "
-            "--max-model-len"
-        )
 
 
 def server_urls(config: VLLMSettings) -> list[str]:
-    """The addresses of the servers that the settings name."""
+    """The addresses of the servers that the settings name, without the `/v1` that clients of OpenAI's API want."""
     urls = config.vllm_server_base_url
     if urls is None:
-        return [f"http://{config.vllm_server_host}:{config.vllm_server_port}"]
-    return [url.strip() for url in (urls.split(",") if isinstance(urls, str) else urls) if url.strip()]
+        urls = f"http://{config.vllm_server_host}:{config.vllm_server_port}"
+    given = [url for url in urls.split(",") if url.strip()] if isinstance(urls, str) else urls
+    return [url.strip().rstrip("/").removesuffix("/v1") for url in given]
+
+
+def _check_addresses(config: VLLMSettings) -> None:
+    """Refuse addresses that nobody can ask, or that are there twice, before anything is loaded."""
+    urls, name = config.vllm_server_base_url, "vllm_server_base_url"
+    if urls is None:
+        name = "vllm_server_host"
+    elif not isinstance(urls, str) and not all(isinstance(url, str) for url in urls):
+        raise ValueError(f"{name} must be a list of addresses, got one of {len(urls)} that is none")
+    else:
+        for other in ("vllm_server_host", "vllm_server_port"):
+            if getattr(config, other) != config.__dataclass_fields__[other].default:
+                raise ValueError(f"{other}={getattr(config, other)!r} has no meaning beside {name}: leave it out")
+    found = server_urls(config)
+    for place, url in enumerate(found):
+        if not _is_address(url):
+            shown = public_address(url) if "://" in url else public_address(f"http://{url}").removeprefix("http://")
+            raise ValueError(
+                f"{name} has the address {shown!r}: expected one like 'http://node1:8000'. A key goes into the "
+                "environment, as VLLM_API_KEY"
+            )
+        if url in found[:place]:
+            raise ValueError(f"{name} has {public_address(url)} twice: name every server once, they are asked alike")
+    if not found:
+        raise ValueError(f"{name} has no address: expected at least one like 'http://node1:8000'")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        known = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number
+        return False
+    return known and parts.scheme in ("http", "https") and not (parts.query or parts.fragment or "//" in parts.path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from contextlib import contextmanager
+from dataclasses import fields
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.flows import AsyncEnvLoop
 from agent_r1_trainer.generation.vllm_control import ServerError
+from agent_r1_trainer.generation.vllm_settings import VLLMSettings
 from agent_r1_trainer.learning.agreement import measure_differences, refuse_disagreement, warn_of_difference
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers import fake_vllm
@@ -82,7 +85,7 @@ def test_an_evaluation_on_its_own_leaves_no_weights_and_no_thread_behind(tmp_pat
         )
         trainer.evaluate()
         assert fakes[0].answered and threads() == before
-        assert not any((tmp_path / "vllm_weights").iterdir())
+        assert not (tmp_path / "vllm_weights").exists()
         trainer.evaluate()  # what it needs is opened again
         assert threads() == before
 
@@ -160,12 +163,8 @@ def test_a_server_that_does_not_fit_is_refused_before_anything_is_trained(config
     [
         ({"top_p": 0.9}, "another distribution"),
         ({"top_k": 20}, "another distribution"),
-        ({"vllm_mode": "colocate", "vllm_server_base_url": "http://a:1"}, "vllm_mode='server'"),
-        ({"vllm_mode": "colocate", "vllm_tensor_parallel_size": 2}, "serve the model"),
-        ({"vllm_mode": "server", "vllm_max_model_length": 100}, "--max-model-len"),
         ({"vllm_mode": "both"}, "'server' or 'colocate'"),
-        ({"vllm_sync_mode": "ipc"}, "'nccl'"),
-        ({"vllm_server_base_url": [""]}, "list of addresses"),
+        ({"vllm_mode": "server", "vllm_sync_mode": "ipc"}, "'nccl'"),
         ({"vllm_gpu_memory_utilization": 1.5}, "vllm_gpu_memory_utilization"),
     ],
 )
@@ -174,9 +173,78 @@ def test_settings_that_make_no_sense_with_vllm_are_refused(settings, words, tmp_
         StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, **settings)
 
 
-def test_settings_of_the_own_sampler_are_refused_with_vllm(tmp_path):
-    with pytest.raises(ValueError, match="makes its own batches"):
-        StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, generation_batch_rows=4)
+OWN = {"generation_batch_rows": 4, "generation_batch_tokens": 4096, "generation_cache_tokens": 0}
+SERVER = {
+    "vllm_server_base_url": "http://a:1",
+    "vllm_server_host": "node1",
+    "vllm_server_port": 8001,
+    "vllm_server_timeout": 1.0,
+    "vllm_request_timeout": 1.0,
+    "vllm_sync_mode": "disk",
+    "vllm_sync_dir": "weights",
+    "vllm_group_port": 1234,
+}
+COLOCATE = {
+    "vllm_gpu_memory_utilization": 0.5,
+    "vllm_max_model_length": 100,
+    "vllm_enable_sleep_mode": True,
+    "vllm_model_impl": "transformers",
+}
+BOTH = {"vllm_retries": 0, "max_logp_difference": 0.5}
+
+
+def test_settings_that_would_do_nothing_are_refused_with_what_to_do_instead(tmp_path):
+    def refused(mode, name, value):
+        vllm = {} if mode == "own" else {"use_vllm": True, "vllm_mode": mode}
+        try:
+            StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], **vllm, **{name: value})
+        except ValueError as error:
+            assert f"{name}={value!r} has no meaning with" in str(error) and "leave it out" in str(error)
+            return True
+        return False
+
+    for settings, modes in ((OWN, "own"), (SERVER, "server"), (COLOCATE, "colocate"), (BOTH, "server colocate")):
+        for name, value in settings.items():
+            for mode in ("own", "server", "colocate"):
+                assert refused(mode, name, value) is (mode not in modes), (name, mode)
+    for mode in ("own", "server", "colocate"):
+        assert refused(mode, "vllm_tensor_parallel_size", 2)
+    assert refused("own", "vllm_mode", "server")
+    named = {*OWN, *SERVER, *COLOCATE, *BOTH, "vllm_tensor_parallel_size", "vllm_mode", "use_vllm"}
+    assert {field.name for field in fields(VLLMSettings)} <= named
+
+
+def test_settings_of_vllm_name_the_option_of_a_server_and_can_be_read_again(tmp_path):
+    given = {"use_cpu": True, "report_to": [], "use_vllm": True}
+    for name, words in (("vllm_max_model_length", "--max-model-len"), ("vllm_tensor_parallel_size", "serve the model")):
+        with pytest.raises(ValueError, match=words):
+            StepPOConfig(str(tmp_path), **given, vllm_mode="server", **{name: 2})
+    config = StepPOConfig(str(tmp_path), **given, vllm_mode="server")
+    again = {name: getattr(config, name) for name in (*OWN, *SERVER, *COLOCATE, *BOTH)}
+    StepPOConfig(str(tmp_path), **given, vllm_mode="server", **again)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"vllm_server_base_url": "node1:8000"}, "'node1:8000': expected one like 'http://node1:8000'"),
+        ({"vllm_server_base_url": "http://a:1,me:password1@b:2"}, "has the address 'b:2'"),
+        ({"vllm_server_base_url": "http://a:1,grpc://b:2"}, "'grpc://b:2'"),
+        ({"vllm_server_base_url": ["http://a:port"]}, "'http://a:port'"),
+        ({"vllm_server_base_url": ["http://"]}, "'http:'"),
+        ({"vllm_server_base_url": [""]}, "has the address ''"),
+        ({"vllm_server_base_url": [None]}, "list of addresses"),
+        ({"vllm_server_base_url": " , "}, "no address"),
+        ({"vllm_server_base_url": "http://a:1/?api_key=0123456789"}, "VLLM_API_KEY"),
+        ({"vllm_server_base_url": "http://a:1, http://b:1, http://a:1/v1/"}, "has http://a:1 twice"),
+        ({"vllm_server_base_url": "http://a:1", "vllm_server_port": 8001}, "vllm_server_port=8001 has no meaning"),
+        ({"vllm_server_host": "http://a"}, "vllm_server_host has the address 'http://http://a:8000'"),
+    ],
+)
+def test_addresses_that_cannot_be_asked_or_are_there_twice_are_refused_at_the_start(settings, words, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(words)) as error:
+        StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, vllm_mode="server", **settings)
+    assert "password" not in str(error.value) and "0123456789" not in str(error.value)
 
 
 def test_rounding_of_another_engine_is_named_and_stops_nothing(caplog):
@@ -196,10 +264,16 @@ def test_rounding_of_another_engine_is_named_and_stops_nothing(caplog):
 
 def test_passwords_of_servers_reach_no_message_and_no_record(tmp_path):
     urls = "http://me:password1@one:8000, http://me:password2@two:8000/?api_key=0123456789"
-    for settings in ({"vllm_mode": "colocate", "vllm_server_base_url": urls}, {"vllm_server_base_url": [urls, ""]}):
+    for settings in (
+        {"vllm_server_base_url": urls},
+        {"vllm_server_base_url": [urls.split("/?")[0].split(", ")[0], ""]},
+    ):
         with pytest.raises(ValueError, match="vllm_server_base_url") as error:
-            StepPOConfig(str(tmp_path), use_cpu=True, use_vllm=True, **settings)
+            StepPOConfig(str(tmp_path), use_cpu=True, use_vllm=True, vllm_mode="server", **settings)
         assert "password" not in str(error.value) and "0123456789" not in str(error.value)
+    with pytest.raises(ValueError, match="has no meaning") as error:
+        StepPOConfig(str(tmp_path), use_cpu=True, vllm_server_base_url="http://me:password1@one:8000")
+    assert "password" not in str(error.value)
     shown = without_secrets({"urls": urls, "list": urls.split(", "), "said": "no address"})
     assert "password" not in str(shown) and "0123456789" not in str(shown)
     assert "one:8000" in shown["urls"] and "two:8000" in shown["urls"] and shown["said"] == "no address"
