@@ -157,6 +157,11 @@ class FileLock:
         self._file: int | None = None
         self._made_folder = False
 
+    @property
+    def held(self) -> bool:
+        """Whether the kernel has given this process the lock; never where the file system has none."""
+        return self._file is not None
+
     def acquire(self) -> None:
         """Take the lock, without waiting for it.
 

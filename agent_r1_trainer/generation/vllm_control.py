@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
 from agent_r1_envs.endpoint import trusts_environment
 from agent_r1_envs.retry import excerpt
-from agent_r1_envs.secrecy import hide, public_address, query_secrets
+from agent_r1_envs.secrecy import hide, public_address
 
 T = TypeVar("T")
 
@@ -95,6 +96,11 @@ class VLLMServer:
         """The address without what is secret in it, for messages."""
         return public_address(self.url)
 
+    def hide(self, said: str) -> str:
+        """What the server, or the way to it, says, without the key and the password that it was sent."""
+        password = urlsplit(self.url).password or ""
+        return hide(said, [os.environ.get(KEY, "").strip(), password, unquote(password)])
+
     def get(self, path: str, **params: Any) -> Any:
         """Get a path; returns the JSON.
 
@@ -103,13 +109,22 @@ class VLLMServer:
         """
         return self._ask("GET", path, params=params)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None, **params: Any) -> Any:
+    def post(
+        self, path: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None, **params: Any
+    ) -> Any:
         """Post JSON to a path; returns the JSON of the answer, or None if it has none.
+
+        Args:
+            path: Where.
+            body: What.
+            timeout: Seconds; None for those of all requests.
+            params: Of the query.
 
         Raises:
             ServerError: The server does not do it.
         """
-        return self._ask("POST", path, params=params, json=dict(body or {}))
+        seconds = self._timeout if timeout is None else timeout
+        return self._ask("POST", path, params=params, json=dict(body or {}), timeout=seconds)
 
     def wait(self, patience: float) -> None:
         """Wait until the server is up.
@@ -210,10 +225,10 @@ class VLLMServer:
                 # A connection from before the server was started anew; a question may be asked twice.
                 response = self._http().request(method, f"{self.url}{path}", **arguments)
         except httpx.HTTPError as error:
-            raise ServerError(f"{self.address}{path}: {type(error).__name__}: {error}".rstrip(": ")) from None
+            said = self.hide(f"{type(error).__name__}: {error}")
+            raise ServerError(f"{self.address}{path}: {said}".rstrip(": ")) from None
         if not response.is_success:
-            said = hide(excerpt(response), [os.environ.get(KEY, ""), *query_secrets(self.url)])
-            raise ServerError(f"{self.address}{path}: HTTP {response.status_code}: {said}")
+            raise ServerError(f"{self.address}{path}: HTTP {response.status_code}: {self.hide(excerpt(response))}")
         try:
             return response.json()
         except ValueError:  # some say nothing but 200

@@ -61,7 +61,7 @@ class VLLMServers:
         tokenizer: Reads the replies; needed where there are stop strings.
         timeout: Seconds that a reply may take.
         retries: How often a request is sent again, elsewhere if there is another server.
-        patience: Seconds to wait, in all, while there is no server that could be asked.
+        patience: Seconds that a reply waits, in all its tries, while there is no server that could be asked.
         first: The server that the first episode goes to; ranks begin with different ones.
 
     Attributes:
@@ -119,10 +119,10 @@ class VLLMServers:
             raise ValueError("stop_strings need a tokenizer that reads the replies: VLLMServers(tokenizer=...)")
         self.counts["asked"] += 1
         failed: _Place | None = None
-        problem = ""
+        problem, waited = "", 0.0
         for attempt in range(self._policy.retries + 1):
             try:
-                place = await self._choose(episode, failed)
+                place, waited = await self._choose(episode, failed, waited)
                 return await self._ask(place, prompt, sampling, seed)
             except _Unanswered as failure:
                 failed, problem = failure.place, str(failure)
@@ -162,15 +162,23 @@ class VLLMServers:
             place.asked -= 1
         if place.state == "ready":
             place.state, place.look_at, place.looks = "doubtful", 0.0, 0
-        raise _Unanswered(f"{place.server.address}: {said}", place)
+        raise _Unanswered(f"{place.server.address}: {place.server.hide(said)}", place)
 
-    async def _choose(self, episode: Hashable, failed: _Place | None) -> _Place:
+    async def _choose(self, episode: Hashable, failed: _Place | None, waited: float) -> tuple[_Place, float]:
         """The server of an episode: its own, else the one that owes least; after a failure another, if there is one.
+
+        Args:
+            episode: Whose.
+            failed: The server that gave no reply, or None.
+            waited: Seconds that this reply has waited for servers already.
+
+        Returns:
+            The server, and the seconds that were waited in all.
 
         Raises:
             GenerationError: There is none, and none comes back in time.
         """
-        until = time.monotonic() + self._patience
+        started = time.monotonic() - waited
         while True:
             await self._look_again()
             ready = [place for place in self._places if place.state == "ready"]
@@ -182,13 +190,13 @@ class VLLMServers:
                     if len(self._homes) >= _EPISODES:
                         self._homes.clear()
                     self._homes[episode] = home
-                return home
+                return home, time.monotonic() - started
             states = ", ".join(f"{place.server.address} is {place.state}" for place in self._places)
             if all(place.state == "lost" for place in self._places):
                 raise GenerationError(
                     f"no server holds the policy any more: {states}; they get it before the next rollout"
                 )
-            if time.monotonic() >= until:
+            if time.monotonic() - started >= self._patience:
                 raise GenerationError(f"no server for {self._patience:g} s: {states}")
             await asyncio.sleep(min(0.05, self._patience / 10))
 

@@ -6,10 +6,14 @@ folder that the servers read. `disk`: the whole model in such a folder, which wo
 
 from __future__ import annotations
 
-import shutil
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -18,14 +22,28 @@ import torch
 from torch import Tensor, nn
 
 from agent_r1_trainer._compat import base_causal_lm, is_peft_model
+from agent_r1_trainer.generation.sent_folder import SentFolder
 from agent_r1_trainer.generation.vllm_control import ServerError, ServerFacts, VLLMServer, at_all
 from agent_r1_trainer.generation.vllm_requests import BadAnswerError, token_logprobs
-from agent_r1_trainer.generation.weights import merged_weights
+from agent_r1_trainer.generation.weights import adapted_ends, merged_weights, untied
 from agent_r1_trainer.generation.witness import Witness
 
 __all__ = ["AdapterSync", "DiskSync", "NcclSync", "SyncMode", "WeightSync", "choose_sync", "send_weights"]
 
 SyncMode = Literal["auto", "nccl", "adapter", "disk"]
+
+_RESUMING = 10.0
+"""Seconds that a server may take to go on after a failure."""
+_REASON = 5.0
+"""Seconds that servers may take to say why a broadcast failed."""
+_PLAIN = frozenset(
+    "peft_type task_type base_model_name_or_path revision inference_mode auto_mapping peft_version r lora_alpha "
+    "use_rslora lora_dropout fan_in_fan_out init_lora_weights ensure_weight_tying target_modules exclude_modules "
+    "layers_to_transform layers_pattern runtime_config".split()
+)
+"""Fields of a LoraConfig that vLLM reads, or need not read. What others do to an adapter it would leave out."""
+_BESIDE_THE_BASE = (True, False, "gaussian", "orthogonal")
+"""Ways to initialise an adapter that leave the weights below it as they are, which servers have from elsewhere."""
 
 
 class WeightSync(Protocol):
@@ -82,6 +100,8 @@ def choose_sync(
             mode = "nccl"
         else:
             mode = "disk"
+    if mode != "adapter" and (problem := untied(policy)):
+        raise ValueError(f"the weights of this policy cannot be sent: {problem}")
     dtypes = {fact.dtype for fact in facts}
     dtype = getattr(torch, dtypes.pop()) if len(dtypes) == 1 else None
     if mode == "disk":
@@ -129,10 +149,21 @@ def send_weights(
         What the servers call the policy from now on.
 
     Raises:
-        ServerError: A server does not take the weights or holds others afterwards, with its words.
+        ServerError: A server does not take the weights or holds others afterwards, with its words. Those that were
+            paused for the weights go on, or the message says how to make them.
     """
-    at_all(servers, lambda server: server.post("/pause", mode="abort"))
-    name = sync.send(policy, servers, version) or facts[0].model
+    try:
+        at_all(servers, lambda server: server.post("/pause", mode="abort"))
+        name = sync.send(policy, servers, version) or facts[0].model
+    except BaseException as error:
+        resumed = at_all(servers, _resume)
+        paused = [server.address for server, done in zip(servers, resumed, strict=True) if not done]
+        if paused and isinstance(error, ServerError):
+            raise ServerError(
+                f"{error}. Paused since then, and not to be resumed from here: {', '.join(paused)}. Post to /resume "
+                "there, or start it anew"
+            ) from error
+        raise
     at_all(servers, lambda server: server.post("/resume"))
     at_all(servers, VLLMServer.forget_prompts)
     exact = {id(server): fact.dtype == "float32" for server, fact in zip(servers, facts, strict=True)}
@@ -150,11 +181,11 @@ class DiskSync:
     """
 
     def __init__(self, folder: Path, dtype: torch.dtype | None) -> None:
-        self._folder, self._dtype = folder.absolute(), dtype
+        self._folder, self._dtype = SentFolder(folder), dtype
 
     def send(self, policy: nn.Module, servers: Sequence[VLLMServer], version: str) -> str:
         """Send weights; see `WeightSync.send`."""
-        path = self._folder / version
+        path = self._folder.version(version)
         weights = {
             name: tensor.to("cpu", copy=True).contiguous() for name, tensor in merged_weights(policy, self._dtype)
         }
@@ -167,12 +198,12 @@ class DiskSync:
                 f"{error}. The server loads {path}: with vllm_sync_mode='disk' it must see vllm_sync_dir "
                 "under the same path as the trainer"
             ) from None
-        _keep_only(path)
+        self._folder.keep_only(path)
         return ""
 
     def close(self) -> None:
         """Delete what was sent."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
 
 class AdapterSync:
@@ -183,17 +214,18 @@ class AdapterSync:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.absolute()
+        self._folder = SentFolder(folder)
         self._loaded: str | None = None
 
     def send(self, policy: nn.Module, servers: Sequence[VLLMServer], version: str) -> str:
         """Send weights; see `WeightSync.send`."""
-        path = self._folder / version
+        path, (adapter,) = self._folder.version(version), policy.peft_config  # type: ignore[misc]
         policy.save_pretrained(path)  # type: ignore[operator]
+        lies_in = path if adapter == "default" else path / adapter  # as PEFT has it
         old = self._loaded
         if old is not None:  # a server that was started anew does not know it
             at_all(servers, lambda server: _quietly(server, "/v1/unload_lora_adapter", {"lora_name": old}))
-        body = {"lora_name": version, "lora_path": str(path)}
+        body = {"lora_name": version, "lora_path": str(lies_in)}
         try:
             at_all(servers, lambda server: server.post("/v1/load_lora_adapter", body))
         except ServerError as error:
@@ -203,12 +235,12 @@ class AdapterSync:
                 "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment"
             ) from None
         self._loaded = version
-        _keep_only(path)
+        self._folder.keep_only(path)
         return version
 
     def close(self) -> None:
         """Delete what was sent."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
 
 class NcclSync:
@@ -254,24 +286,28 @@ class NcclSync:
         ]
         names, dtypes, shapes = (list(column) for column in zip(*described, strict=True))
         info = {"update_info": {"names": names, "dtype_names": dtypes, "shapes": shapes}}
-        at_all(servers, lambda server: server.post("/start_weight_update"))
+        weights = merged_weights(policy, self._dtype)
         try:
+            at_all(servers, lambda server: server.post("/start_weight_update"))
             self._meanwhile(
                 servers,
                 lambda server: server.post("/update_weights", info),
-                lambda: self._broadcast(merged_weights(policy, self._dtype), self._group),
+                lambda: self._broadcast(weights, self._group),
             )
             at_all(servers, lambda server: server.post("/finish_weight_update"))
         except BaseException:
             self.close()
+            _leave_off(weights)
             raise
         self._members = dict.fromkeys(held, version)
         return ""
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group; a broadcast that others do not take part in ends."""
         group, self._group, self._members = self._group, None, {}
-        if group is not None and hasattr(group, "group"):  # holds a socket that the workers would go on waiting for
+        if hasattr(group, "destroy"):
+            group.destroy()
+        if hasattr(group, "group"):  # holds a socket that the workers would go on waiting for
             group.group.store = group.group.socket = None
 
     def _open(self, servers: Sequence[VLLMServer]) -> None:
@@ -296,19 +332,49 @@ class NcclSync:
     def _meanwhile(
         self, servers: Sequence[VLLMServer], ask: Callable[[VLLMServer], Any], act: Callable[[], Any]
     ) -> Any:
-        """Do something while all servers, which wait for it, hold their answers back; what it returned."""
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(at_all, servers, ask)
+        """Do something while all servers, which wait for it, hold their answers back; what it returned.
+
+        The first failure of any of them ends it: the others, and this process too, would wait for those that are
+        missing for ever. What waits is left behind in threads that hold nobody up.
+        """
+
+        def on_device() -> Any:
             if self._device.type == "cuda":
                 torch.cuda.set_device(self._device)
-            try:
-                result = act()
-            except Exception as error:
-                if asked.done() and asked.exception() is not None:
-                    raise asked.exception() from error  # type: ignore[misc]  # the server's words are the reason
-                raise
-            asked.result()
-        return result
+            return act()
+
+        acting = _begin(on_device)
+        asked = [_begin(partial(ask, server)) for server in servers]
+        wait([acting, *asked], return_when=FIRST_EXCEPTION)
+        if acting.done() and acting.exception() is not None:
+            wait(asked, timeout=_REASON, return_when=FIRST_EXCEPTION)
+        for each in asked:
+            if each.done():
+                each.result()
+        return acting.result()
+
+
+def _begin(act: Callable[[], Any]) -> Future[Any]:
+    """Do something in a thread that the end of the program does not wait for."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="agent-r1-vllm", daemon=True).start()
+    return future
+
+
+def _leave_off(weights: Generator[Any]) -> None:
+    """Have merged weights be as they were, though somebody waits in the midst of them."""
+    while True:
+        try:
+            return weights.close()
+        except ValueError:  # a layer is being merged in another thread at this moment
+            time.sleep(0.01)
 
 
 def _adapter_obstacle(policy: nn.Module) -> str | None:
@@ -316,23 +382,25 @@ def _adapter_obstacle(policy: nn.Module) -> str | None:
     if not is_peft_model(policy):
         return "it has no adapters"
     configs: dict[str, Any] = policy.peft_config  # type: ignore[assignment]
-    for config in configs.values():
-        kind = getattr(config.peft_type, "value", config.peft_type)
-        if kind != "LORA":
-            return f"vLLM takes LoRA adapters, and these are {kind}"
-        if getattr(config, "use_dora", False):
-            return "vLLM takes no DoRA"
-        if getattr(config, "modules_to_save", None):
-            return f"vLLM leaves modules_to_save={list(config.modules_to_save)} out"
-        if getattr(config, "bias", "none") != "none":
-            return f"vLLM leaves bias={config.bias!r} out"
-        for name in ("rank_pattern", "alpha_pattern"):
-            if getattr(config, name, None):
-                return f"vLLM scales all layers alike and leaves {name}={getattr(config, name)} out"
+    if len(configs) != 1:
+        return "it has several adapters"
+    (config,) = configs.values()
+    kind = getattr(config.peft_type, "value", config.peft_type)
+    if kind != "LORA":
+        return f"vLLM takes LoRA adapters, and these are {kind}"
+    if config.init_lora_weights not in _BESIDE_THE_BASE:
+        return f"init_lora_weights={config.init_lora_weights!r} changes the weights below the adapter, too"
+    for field in fields(config):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        value = getattr(config, field.name)
+        if field.name not in _PLAIN and value != default and value:
+            return f"vLLM takes plain LoRA, and would leave {field.name}={value!r} out"
+    if ends := adapted_ends(policy):
+        return f"there are adapters on its {' and its '.join(ends)}"
     for name, parameter in policy.named_parameters():
         if parameter.requires_grad and "lora_" not in name and "value_head" not in name:
             return f"{name} is trained too, and lies in no adapter that vLLM takes"
-    return None if len(configs) == 1 else "it has several adapters"
+    return None
 
 
 def _verify(server: VLLMServer, model: str, witness: Witness, *, exact: bool) -> None:
@@ -350,17 +418,17 @@ def _verify(server: VLLMServer, model: str, witness: Witness, *, exact: bool) ->
 
 
 def _quietly(server: VLLMServer, path: str, body: dict[str, Any]) -> None:
-    try:
+    with suppress(ServerError):
         server.post(path, body)
+
+
+def _resume(server: VLLMServer) -> bool:
+    """Whether a server goes on."""
+    try:
+        server.post("/resume", timeout=_RESUMING)
     except ServerError:
-        return
-
-
-def _keep_only(path: Path) -> None:
-    """Delete what was sent before."""
-    for other in path.parent.iterdir():
-        if other != path:
-            shutil.rmtree(other, ignore_errors=True)
+        return False
+    return True
 
 
 def _own_address(url: str) -> str:

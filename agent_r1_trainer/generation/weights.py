@@ -5,42 +5,69 @@ A sampler that is no part of this process gets them after every round of updates
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from agent_r1_trainer._compat import base_causal_lm
+from agent_r1_trainer._compat import base_causal_lm, is_peft_model
 
-__all__ = ["merged_weights", "weights_mark"]
+__all__ = ["adapted_ends", "merged_weights", "untied", "weights_mark"]
 
 _OWN = "value_head"  # of this package's scoring; no sampler has it
 
 
-def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Generator[tuple[str, Tensor]]:
     """Yield the weights of a policy, adapters merged into a copy of one layer at a time.
 
     What the policy computes with does not change by a bit: to add an adapter and subtract it again would round.
 
     Args:
         policy: A causal language model, possibly with PEFT adapters, not wrapped by DDP or the like.
-        dtype: What floating point weights are cast to; None leaves them.
+        dtype: What floating point parameters are cast to; None leaves them.
 
     Yields:
-        Names as in the model without adapters, and tensors; what is tied comes once. A tensor that is not a copy
-        changes when the policy is trained.
+        Names as in the model without adapters, and tensors; what is tied comes once. Buffers that saved models hold
+        come too, as they are: the balance of experts is such a one. A tensor that is not a copy changes when the policy
+        is trained.
 
     Raises:
         ValueError: Adapters lie on quantised weights, into which nothing can be merged.
     """
-    seen: set[nn.Parameter] = set()
-    for name, parameter in _walk(base_causal_lm(policy), ""):
-        if parameter in seen:
+    seen: set[Tensor] = set()
+    for name, own in _walk(base_causal_lm(policy), ""):
+        if own in seen:
             continue
-        seen.add(parameter)
-        tensor = parameter.data
-        yield name, tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+        seen.add(own)
+        cast = dtype is not None and isinstance(own, nn.Parameter) and own.is_floating_point()
+        yield name, own.data.to(dtype) if cast else own.data
+
+
+def adapted_ends(policy: nn.Module) -> list[str]:
+    """Which of a policy's embeddings and head PEFT has put something of its own in place of."""
+    base = base_causal_lm(policy)
+    ends = {"embeddings": base.get_input_embeddings(), "head": base.get_output_embeddings()}
+    marks = ("base_layer", "modules_to_save")
+    return [name for name, module in ends.items() if any(hasattr(module, mark) for mark in marks)]
+
+
+def untied(policy: nn.Module) -> str:
+    """Say why no tied model can be what a policy has become, whose embeddings and head were one; empty where it can."""
+    config = base_causal_lm(policy).config.get_text_config(decoder=True)
+    if not is_peft_model(policy) or not config.tie_word_embeddings:
+        return ""
+    adapters: dict[str, Any] = policy.peft_config  # type: ignore[assignment]
+    together = all(getattr(adapter, "ensure_weight_tying", False) for adapter in adapters.values())
+    ends = adapted_ends(policy)
+    if together or not ends:
+        return ""
+    return (
+        f"embeddings and head are one in a model of its kind, and adapters change its {' and its '.join(ends)} "
+        "otherwise than the other. Set ensure_weight_tying=True in the LoraConfig, or leave them out of target_modules "
+        "and modules_to_save"
+    )
 
 
 def weights_mark(policy: nn.Module) -> tuple[int, ...]:
@@ -48,8 +75,15 @@ def weights_mark(policy: nn.Module) -> tuple[int, ...]:
     return tuple(parameter._version for parameter in policy.parameters() if parameter.requires_grad)
 
 
-def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters below a module, where PEFT put something of its own in place of a layer those of the merged layer."""
+def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """What a saved model holds of a module; where PEFT put something of its own in place of a layer, the merged layer.
+
+    Yields:
+        Names, and parameters or buffers.
+    """
+    if hasattr(module, "token_adapter") and hasattr(module, "original_module"):
+        yield from _walk(module.token_adapter, prefix)  # type: ignore[arg-type]
+        return
     if hasattr(module, "modules_to_save") and hasattr(module, "original_module"):
         copies = dict(module.modules_to_save.named_children())  # type: ignore[union-attr]
         active = next((name for name in getattr(module, "active_adapters", ()) if name in copies), next(iter(copies)))
@@ -62,6 +96,9 @@ def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Parameter]]:
         return
     for name, parameter in module.named_parameters(recurse=False):
         yield f"{prefix}{name}", parameter
+    for name, buffer in module.named_buffers(recurse=False):
+        if name not in module._non_persistent_buffers_set:
+            yield f"{prefix}{name}", buffer
     for name, child in module.named_children():
         if name != _OWN:
             yield from _walk(child, f"{prefix}{name}.")

@@ -176,6 +176,40 @@ def test_where_no_server_is_up_somebody_waits_and_not_for_ever():
     assert reply.ids == expected(1)[0]
 
 
+def test_what_is_waited_for_servers_counts_over_all_tries():
+    """A server that goes down with every request, and comes back before its patience has ended."""
+    with client(1, patience=1.5, retries=8) as (fakes, servers):
+
+        def away(answer):
+            fakes[0].down = True
+            threading.Timer(0.9, setattr, (fakes[0], "down", False)).start()
+            return fake_vllm.HANG_UP
+
+        fakes[0].faults += [away] * 8
+        (error,) = ask(servers, ["a"])
+        assert isinstance(error, GenerationError) and "no server for 1.5 s" in str(error)
+        assert servers.counts["retried"] < 6
+
+
+def test_a_password_that_a_server_says_back_is_shown_to_nobody(monkeypatch):
+    monkeypatch.setenv("VLLM_API_KEY", "sk-secret-word")
+    fake = FakeVLLM(contract_model, contract_tokenizer())
+    said = {"error": {"message": "no: pass%21word, pass!word, sk-secret-word"}}
+    with serving(fake):
+        url = fake.url.replace("http://", "http://me:pass%21word@")
+        servers = VLLMServers([VLLMServer(url)], tokenizer=contract_tokenizer(), retries=0)
+        servers.hold(None, "served")
+        for fault in (lambda answer: (500, said), fake_vllm.changed(model="pass!word sk-secret-word")):
+            fake.faults.append(fault)
+            (error,) = ask(servers, ["a"])
+            assert isinstance(error, GenerationError) and "[hidden]" in str(error) and fake.url in str(error)
+            assert "word" not in str(error)
+        fake.refused["/pause"] = said["error"]["message"]
+        with pytest.raises(ServerError, match="HTTP 500") as caught:
+            VLLMServer(url).post("/pause")
+    assert "word" not in str(caught.value)
+
+
 def test_stop_strings_need_a_tokenizer():
     with client(1, tokenizer=None) as (_, servers):
         (error,) = ask(servers, ["a"], SamplingParams(4, (1,), stop_strings=("b done",)))

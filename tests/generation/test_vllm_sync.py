@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import re
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from agent_r1_trainer.generation import SamplingParams
+from agent_r1_trainer.generation.sent_folder import SentFolder
 from agent_r1_trainer.generation.vllm_control import ServerError, VLLMServer
 from agent_r1_trainer.generation.vllm_server import VLLMServers
 from agent_r1_trainer.generation.vllm_sync import AdapterSync, DiskSync, NcclSync, choose_sync, send_weights
@@ -35,8 +38,8 @@ def policy(*, lora: bool = False, head: bool = True, **kwargs):
     torch.manual_seed(3)
     model = contract_model()
     if lora:
-        targets = ["q_proj", "down_proj"]
-        model = get_peft_model(model, LoraConfig(r=4, target_modules=targets, task_type="CAUSAL_LM", **kwargs))
+        settings = {"target_modules": ["q_proj", "down_proj"], **kwargs}
+        model = get_peft_model(model, LoraConfig(r=4, task_type="CAUSAL_LM", **settings))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -133,6 +136,21 @@ def test_an_adapter_is_sent_alone_under_a_name_of_its_own(tmp_path):
         assert send(sync, model, urls, "run-3") == "run-3"
 
 
+def test_an_adapter_of_any_name_is_found_by_the_servers(tmp_path):
+    torch.manual_seed(0)
+    config = LoraConfig(r=4, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM", init_lora_weights=False)
+    model = get_peft_model(contract_model(), config, adapter_name="mine")
+    with servers(1, adapters=True) as (_, urls):
+        sync = choose_sync("adapter", model, [urls[0].facts()], folder=tmp_path / "a", port=1, device=CPU)
+        send(sync, model, urls, "run-1")
+        assert gap(model, urls, "run-1") < 2e-5
+        sync.close()
+    with servers(1) as (_, urls):
+        assert gap(model, urls, "served") > 0.05
+        send(DiskSync(tmp_path / "b", torch.float32), model, urls)
+        assert gap(model, urls, "served") < 2e-5
+
+
 def test_weights_are_cast_to_what_the_servers_compute_in(tmp_path):
     model = policy(head=False)
     with servers(1, dtype="bfloat16") as (_, urls):
@@ -159,12 +177,95 @@ def test_the_group_is_made_once_and_again_when_a_server_was_started_anew():
 
 
 @pytest.mark.parametrize("path", ["/pause", "/start_weight_update", "/finish_weight_update", "/update_weight_version"])
-def test_a_failed_sync_raises_with_the_words_of_the_server(path):
+def test_a_failed_sync_raises_with_the_words_of_the_server_and_all_go_on(path):
     model = policy()
     with servers() as (fakes, urls):
         fakes[1].refused[path] = "CUDA error: the cable is out"
-        with pytest.raises(ServerError, match=rf"{fakes[1].url}{path}: HTTP 500.*the cable is out"):
+        with pytest.raises(ServerError, match=rf"{fakes[1].url}{path}: HTTP 500.*the cable is out") as caught:
             send(Group(fakes).sync(), model, urls)
+        assert not any(fake.paused for fake in fakes) and "/resume" not in str(caught.value)
+
+
+def test_servers_that_stay_paused_are_named_with_what_to_do(tmp_path):
+    with servers() as (fakes, urls):
+        fakes[1].refused |= {"/collective_rpc": "disk full", "/resume": "no"}
+        with pytest.raises(ServerError, match=rf"disk full.*Paused since then.*{fakes[1].url}.*/resume") as caught:
+            send(DiskSync(tmp_path / "weights", None), policy(), urls)
+        assert f"{fakes[0].url}. Post" not in str(caught.value) and [fake.paused for fake in fakes] == [False, True]
+
+
+class Stuck(Group):
+    """A group in which a broadcast waits for all members, as NCCL does, and a member that is missing is never there."""
+
+    def __init__(self, fakes):
+        super().__init__(fakes)
+        self.released, self.ended = threading.Event(), threading.Event()
+
+    def broadcast(self, weights, group):
+        for name, _ in weights:
+            if "q_proj" in name:  # in the midst of a layer whose adapter is merged
+                self.released.wait(60)
+        self.ended.set()
+
+    def _receive(self, fake, info):
+        self.released.wait(60)
+        yield from ()
+
+
+def test_a_server_that_refuses_the_weights_ends_the_broadcast_that_waits_for_it():
+    model = policy(lora=True)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with servers(3) as (fakes, urls):
+        group = Stuck(fakes)
+        fakes[1].refused["/update_weights"] = "out of memory"
+        failed = []
+
+        def sending():
+            with pytest.raises(ServerError) as caught:
+                group.sync().send(model, urls, "1")
+            failed.append(str(caught.value))
+
+        thread = threading.Thread(target=sending, daemon=True)
+        thread.start()
+        thread.join(30)
+        waiting = thread.is_alive()
+        after = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        group.released.set()
+        thread.join(60)
+        assert not waiting, "the refusal was not heard while the broadcast waited"
+        assert f"{fakes[1].url}/update_weights: HTTP 500" in failed[0] and "out of memory" in failed[0]
+        assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
+        assert group.ended.wait(30)  # it finds no further weights
+
+
+def test_a_broadcast_that_fails_says_what_a_server_says():
+    def broken(weights, group):
+        raise RuntimeError("NCCL error: unhandled system error")
+
+    with servers() as (fakes, urls):
+        group = Group(fakes)
+        group.broadcast = broken
+        for fake in fakes:
+            fake.refused["/update_weights"] = "the port is closed"
+        with pytest.raises(ServerError, match="the port is closed"):
+            group.sync().send(policy(), urls, "1")
+
+
+def test_folders_of_runs_that_were_killed_are_deleted_by_the_next_and_those_of_living_ones_stay(tmp_path):
+    for name in ("killed", "living", "somebody-elses"):
+        (tmp_path / name / "run-1").mkdir(parents=True)
+    (tmp_path / "killed.vllm-lock").touch()  # its process is gone, and with it the lock
+    other = SentFolder(tmp_path / "living")
+    other.version("run-1")
+    with servers(1) as (_, urls):
+        sync = DiskSync(tmp_path / "mine", torch.float32)
+        send(sync, policy(), urls)
+        assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"living", "somebody-elses", "mine"}
+        sync.close()
+        assert send(sync, policy(), urls, "run-2") == "served"  # opened again
+        sync.close()
+    other.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["somebody-elses"]
 
 
 def test_a_server_that_cannot_read_the_folder_is_told_which_setting_names_it(tmp_path):
@@ -180,12 +281,12 @@ def test_a_server_that_cannot_read_the_folder_is_told_which_setting_names_it(tmp
 
 
 def test_weights_that_did_not_arrive_are_seen_at_once(tmp_path):
-    model = policy()
+    model, sync = policy(), DiskSync(tmp_path, None)
     with servers() as (fakes, urls):
         fakes[1]._load = lambda tensors: None
         with pytest.raises(ServerError, match=rf"{fakes[1].url} does not hold the weights that were sent"):
-            send(DiskSync(tmp_path, None), model, urls)
-        send(DiskSync(tmp_path, None), model, urls[:1])
+            send(sync, model, urls)
+        send(sync, model, urls[:1])
 
         # one layer that is left out is seen too
         def without_one(tensors, load=FakeVLLM._load, fake=fakes[1]):
@@ -194,7 +295,7 @@ def test_weights_that_did_not_arrive_are_seen_at_once(tmp_path):
 
         fakes[1]._load = without_one
         with pytest.raises(ServerError, match="does not hold"):
-            send(DiskSync(tmp_path, None), model, urls)
+            send(sync, model, urls)
 
 
 def test_the_way_is_chosen_by_what_policy_and_servers_know_or_refused_with_the_way_out(tmp_path):
@@ -210,20 +311,32 @@ def test_the_way_is_chosen_by_what_policy_and_servers_know_or_refused_with_the_w
     assert isinstance(choose_sync("auto", plain, [fast, facts], device=cuda, **kwargs), DiskSync)
     takes = replace(facts, adapters=True)
     assert isinstance(choose_sync("auto", lora, [takes], device=CPU, **kwargs), AdapterSync)
-    for kind in (
-        {"use_dora": True},
-        {"modules_to_save": ["lm_head"]},
-        {"bias": "all"},
-        {"alpha_pattern": {"down_proj": 32}},
-        {"rank_pattern": {"down_proj": 2}},
-        {"trainable_token_indices": [3, 4]},
+    for kind, words in (
+        ({"use_dora": True}, "use_dora=True"),
+        ({"modules_to_save": ["lm_head"], "ensure_weight_tying": True}, "modules_to_save"),
+        ({"bias": "all"}, "bias='all'"),
+        ({"lora_bias": True}, "lora_bias=True"),
+        ({"alpha_pattern": {"down_proj": 32}}, "alpha_pattern"),
+        ({"rank_pattern": {"down_proj": 2}}, "rank_pattern"),
+        ({"trainable_token_indices": [3, 4]}, "trainable_token_indices"),
+        ({"target_modules": ["q_proj", "embed_tokens"], "ensure_weight_tying": True}, "adapters on its embeddings"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa' changes the weights below"),
+        ({"init_lora_weights": "olora"}, "init_lora_weights='olora' changes the weights below"),
     ):
-        assert isinstance(choose_sync("auto", policy(lora=True, **kind), [takes], device=CPU, **kwargs), DiskSync)
+        changed = policy(lora=True, **kind)
+        assert isinstance(choose_sync("auto", changed, [takes], device=CPU, **kwargs), DiskSync)
+        with pytest.raises(ValueError, match=rf"{re.escape(words)}.*Set 'disk' or 'nccl'"):
+            choose_sync("adapter", changed, [takes], device=CPU, **kwargs)
+    for kind in ({"init_lora_weights": "gaussian"}, {"init_lora_weights": "orthogonal"}, {"use_rslora": True}):
+        assert isinstance(choose_sync("auto", policy(lora=True, **kind), [takes], device=CPU, **kwargs), AdapterSync)
+    alone = policy(lora=True, target_modules=["embed_tokens", "q_proj"])
+    for mode in ("auto", "disk"):
+        with pytest.raises(ValueError, match="cannot be sent: embeddings and head are one"):
+            choose_sync(mode, alone, [takes], device=CPU, **kwargs)
     for mode, model, fact, device, words in (
         ("nccl", plain, fast, CPU, "set 'disk'"),
         ("nccl", plain, facts, cuda, "--weight-transfer-config"),
         ("adapter", plain, takes, CPU, "no adapters"),
-        ("adapter", policy(lora=True, use_dora=True), takes, CPU, "DoRA"),
         ("adapter", lora, facts, CPU, "--enable-lora"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -8,16 +8,16 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agent_r1_trainer.generation.weights import merged_weights, weights_mark
+from agent_r1_trainer.generation.weights import merged_weights, untied, weights_mark
 from agent_r1_trainer.learning.scoring import attach_scoring
+from tests.helpers.architectures import make_architecture
 from tests.helpers.training import make_model
 
 
 def lora(tied: bool = True, **kwargs):
     torch.manual_seed(1)
-    model = get_peft_model(
-        make_model(tied=tied), LoraConfig(r=4, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM", **kwargs)
-    )
+    settings = {"target_modules": ["q_proj", "down_proj"], **kwargs}
+    model = get_peft_model(make_model(tied=tied), LoraConfig(r=4, task_type="CAUSAL_LM", **settings))
     for parameter in model.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, std=0.1)
@@ -76,3 +76,48 @@ def test_a_step_of_an_optimizer_and_a_loaded_checkpoint_change_the_mark():
     model.load_state_dict(make_model(1).state_dict())
     marks.append(weights_mark(model))
     assert len(set(marks)) == 3
+
+
+IDS = torch.tensor([[3, 8, 9, 4, 7, 2]])
+ENDS = {
+    "embeddings": {"target_modules": ["embed_tokens", "q_proj"]},
+    "head": {"target_modules": ["lm_head", "q_proj"]},
+    "both": {"target_modules": ["lm_head", "embed_tokens", "q_proj"]},
+    "saved embeddings": {"modules_to_save": ["embed_tokens"]},
+    "saved head": {"modules_to_save": ["lm_head"]},
+}
+
+
+@pytest.mark.parametrize("kind", [*ENDS.values(), {"trainable_token_indices": [3, 4]}, {}], ids=str)
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("tied", [True, False])
+def test_embeddings_and_head_arrive_as_the_policy_has_them_or_are_refused(tied, together, kind):
+    model = lora(tied, **{"target_modules": ["q_proj"], **kind, "ensure_weight_tying": together}).eval()
+    if untied(model):
+        assert tied and not together and kind in ENDS.values()
+        return
+    received = make_model(seed=9, tied=tied).eval()
+    found = {name: tensor.clone() for name, tensor in merged_weights(model)}
+    own = dict(received.named_parameters())
+    assert found.keys() == own.keys()
+    with torch.no_grad():
+        for name, tensor in found.items():
+            own[name].copy_(tensor)
+        torch.testing.assert_close(received(input_ids=IDS).logits, model(input_ids=IDS).logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ENDS.values(), ids=ENDS)
+def test_what_no_tied_model_can_hold_is_named_with_the_way_out(kind):
+    problem = untied(lora(True, **{"target_modules": ["q_proj"], **kind}))
+    assert "ensure_weight_tying=True" in problem and "target_modules" in problem
+
+
+def test_buffers_of_a_saved_model_are_sent_too_and_not_cast():
+    model = make_architecture("deepseek_v3")
+    bias = "model.layers.1.mlp.gate.e_score_correction_bias"
+    model.get_buffer(bias).uniform_()
+    found = {name: tensor for name, tensor in merged_weights(model, torch.bfloat16)}
+    assert found.keys() == model.state_dict().keys()
+    assert torch.equal(found[bias], model.get_buffer(bias)) and found[bias].dtype is torch.float32
+    tied = make_architecture("gemma2")
+    assert {name for name, _ in merged_weights(tied)} == tied.state_dict().keys() - {"lm_head.weight"}
