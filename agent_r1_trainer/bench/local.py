@@ -72,8 +72,8 @@ def play_local(
         history_thinking=context.history_thinking,
         chat_template_kwargs=context.chat_template_kwargs,
     )
-    generator = _engine(model, tokenizer, window) if vllm else _transformers(network, tokenizer)
     try:
+        generator = _engine(model, tokenizer, window) if vllm else _transformers(network, tokenizer)
         loop.check(params)
         for begin in range(0, len(jobs), _CHUNK * concurrency):
             batch = jobs[begin : begin + _CHUNK * concurrency]

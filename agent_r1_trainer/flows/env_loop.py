@@ -66,6 +66,7 @@ class AgentEnvLoop(EnvFlow):
         live: dict[int, Episode] = {}
         done: dict[int, Trajectory] = {}
         attempts = [0] * len(assignments)
+        lost: set[int] = set()  # to a reply that cannot be had; their environments are not to blame
         progress = self.progress
 
         def start(index: int) -> None:
@@ -75,7 +76,7 @@ class AgentEnvLoop(EnvFlow):
             """Move the episodes that ended from `live` to `done`, or play them again."""
             for index in [index for index, episode in live.items() if episode.stop is not None]:
                 trajectory = self._end(live[index])
-                while self._failures.check(trajectory, attempts[index]):
+                while index not in lost and self._failures.check(trajectory, attempts[index]):
                     attempts[index] += 1
                     progress.retried += 1
                     start(index)
@@ -105,8 +106,11 @@ class AgentEnvLoop(EnvFlow):
                     [episode.assignment.reply_seed(episode.turn) for episode in episodes],
                 )
             with self._measured("environment", live):
-                for episode, reply in zip(episodes, replies, strict=True):
+                for index, episode, reply in zip(list(live), episodes, replies, strict=True):
                     episode.advance(reply)
+                    if reply.error:
+                        lost.add(index)
+                        progress.lost_replies += 1
                     progress.turns += 1
                     progress.tokens += len(reply.ids)
                 retire()

@@ -16,7 +16,7 @@ from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import SnapshotError
 from agent_r1_trainer.environments.contract import CheckedEnv, ContractError, error_text, verdict
 from agent_r1_trainer.flows.base import Assignment
-from agent_r1_trainer.generation.protocol import Generation, SamplingParams
+from agent_r1_trainer.generation.protocol import Generation, GenerationError, SamplingParams
 from agent_r1_trainer.prompts import HistoryThinking, PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, TokenIds, Trajectory
 
@@ -97,6 +97,9 @@ class Episode:
 
     def advance(self, reply: Generation) -> None:
         """Pass a reply on and make the next prompt; what goes wrong ends the episode."""
+        if reply.error:
+            self.fail(GenerationError(reply.error))
+            return
         self._guard(lambda: self.step(reply), self.make_next_prompt)
 
     def _guard(self, *acts: Callable[[], None]) -> None:

@@ -260,14 +260,21 @@ class Rollout:
         try:
             reply = future.result()
         except GenerationError as error:
-            self._progress.lost_replies += 1
-            self._call(episode, "fail", GenerationError(str(error)))
+            self._miss(episode, str(error))
         except CancelledError as error:
             raise RuntimeError("the generator was closed while episodes waited for its replies") from error
         else:
             self._take(episode, reply)
 
+    def _miss(self, episode: _Live, error: str) -> None:
+        """End an episode whose reply cannot be had."""
+        self._progress.lost_replies += 1
+        self._call(episode, "fail", GenerationError(error))
+
     def _take(self, episode: _Live, reply: Generation) -> None:
+        if reply.error:
+            self._miss(episode, reply.error)
+            return
         episode.turns += 1
         self._progress.turns += 1
         self._progress.tokens += len(reply.ids)

@@ -17,7 +17,7 @@ from agent_r1_trainer.environments.contract import (
     mended,
 )
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
-from agent_r1_trainer.generation.protocol import Generator, SamplingParams
+from agent_r1_trainer.generation.protocol import GenerationError, Generator, SamplingParams
 from agent_r1_trainer.prompts import PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 
@@ -102,6 +102,9 @@ class SingleStepFlow(AgentFlowBase):
         self.times.generation += time.perf_counter() - started
         started = time.perf_counter()
         for row, reply in zip(fitting, replies, strict=True):
+            if reply.error:
+                _fail(trajectories[row], GenerationError(reply.error))
+                continue
             text = reply_text(self._tokenizer, reply.ids, sampling.stop_token_ids)
             step = Step(
                 prompt_ids=prompts[row],

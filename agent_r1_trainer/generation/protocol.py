@@ -70,11 +70,13 @@ class Generation:
             applied), fp32; None if the back end has none. For greedy replies, under the softmax at temperature 1.
         finish: "stop" if the last token is a stop token or completes a stop string, "length" if the reply ran out of
             tokens.
+        error: Why the reply cannot be had, or empty; it costs the episode that waits for it.
     """
 
     ids: list[int]
     logprobs: list[float] | None
     finish: Literal["stop", "length"]
+    error: str = ""
 
 
 @runtime_checkable

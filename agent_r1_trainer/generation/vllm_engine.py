@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,18 @@ import torch
 from torch import Tensor
 
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
-from agent_r1_trainer.generation.vllm_requests import finished
+from agent_r1_trainer.generation.vllm_requests import BadAnswerError, checked_reply, finished
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 __all__ = ["VLLMEngine", "start_engine"]
+
+
+_ON_CPU = {
+    "enforce_eager": True,
+    "enable_chunked_prefill": False,  # a prompt read in parts takes back a random number, which CPUs cannot
+}
 
 
 def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
@@ -42,7 +49,7 @@ def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
     if ranks > 1:
         settings["distributed_executor_backend"] = "external_launcher"
     if not torch.cuda.is_available():
-        settings["enforce_eager"] = True
+        settings = _ON_CPU | settings
     return LLM(
         str(folder),
         logprobs_mode="processed_logprobs",
@@ -59,10 +66,17 @@ class VLLMEngine:
         llm: Of `start_engine`.
         tokenizer: Reads the replies; needed where there are stop strings.
         sleeps: Whether the engine was started with sleep mode.
+        retries: How often a reply that nobody can learn from is asked for again.
+
+    Attributes:
+        counts: Since they were last read: `asked`, `retried` and `failed` replies.
     """
 
-    def __init__(self, llm: Any, tokenizer: PreTrainedTokenizerBase | None = None, *, sleeps: bool = False) -> None:
-        self._llm, self._tokenizer, self._sleeps = llm, tokenizer, sleeps
+    def __init__(
+        self, llm: Any, tokenizer: PreTrainedTokenizerBase | None = None, *, sleeps: bool = False, retries: int = 3
+    ) -> None:
+        self._llm, self._tokenizer, self._sleeps, self._retries = llm, tokenizer, sleeps, retries
+        self.counts: Counter[str] = Counter()
 
     def generate(
         self,
@@ -80,11 +94,19 @@ class VLLMEngine:
             raise ValueError("cannot answer an empty prompt: the model needs at least one token")
         if any(row.stop_strings for row in each) and self._tokenizer is None:
             raise ValueError("stop_strings need a tokenizer that reads the replies: VLLMEngine(tokenizer=...)")
-        if not prompts:
-            return []
-        asked = [_params(row, seed) for row, seed in zip(each, seeds, strict=True)]
-        answers = self._llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], asked, use_tqdm=False)
-        return [self._read(answer.outputs[0], row) for answer, row in zip(answers, each, strict=True)]
+        self.counts["asked"] += len(prompts)
+        replies: dict[int, Generation] = {}
+        for attempt in range(self._retries + 1):
+            left = [row for row in range(len(prompts)) if row not in replies or replies[row].error]
+            if not left:
+                break
+            self.counts["retried"] += len(left) if attempt else 0
+            asked = [_params(each[row], seeds[row]) for row in left]
+            answers = self._llm.generate([{"prompt_token_ids": prompts[row]} for row in left], asked, use_tqdm=False)
+            for row, answer in zip(left, answers, strict=True):
+                replies[row] = self._read(answer.outputs[0], each[row])
+        self.counts["failed"] += sum(bool(reply.error) for reply in replies.values())
+        return [replies[row] for row in range(len(prompts))]
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Take memory and new weights, and forget what the former ones computed.
@@ -107,6 +129,10 @@ class VLLMEngine:
     def _read(self, output: Any, sampling: SamplingParams) -> Generation:
         ids = list(output.token_ids)
         logprobs = [row[token].logprob for token, row in zip(ids, output.logprobs, strict=True)]
+        try:
+            ids, logprobs = checked_reply(ids, logprobs, sampling)
+        except BadAnswerError as error:
+            return Generation([], None, "length", error=f"vLLM's engine: {error}")
         return finished(ids, logprobs, sampling, self._tokenizer, ended=output.finish_reason == "stop")
 
 

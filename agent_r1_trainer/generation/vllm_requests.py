@@ -12,7 +12,7 @@ from agent_r1_trainer.generation.stop_strings import StopStrings
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["BadAnswerError", "completion_request", "finished", "read_completion", "token_logprobs"]
+__all__ = ["BadAnswerError", "checked_reply", "completion_request", "finished", "read_completion", "token_logprobs"]
 
 
 class BadAnswerError(Exception):
@@ -78,6 +78,26 @@ def read_completion(
         raise BadAnswerError(f"no reply in the answer ({type(error).__name__}: {error})") from None
     if said != model:
         raise BadAnswerError(f"the model {said!r} answered, not {model!r}")
+    ids, logprobs = checked_reply(ids, logprobs, sampling)
+    if ended not in ("stop", "length"):
+        raise BadAnswerError(f"finish_reason is {ended!r}: the reply was broken off")
+    reply = finished(ids, logprobs, sampling, tokenizer, ended=ended == "stop")
+    if reply.finish == "length" and len(ids) < sampling.max_new_tokens:
+        raise BadAnswerError(f"the reply ended after {len(ids)} of {sampling.max_new_tokens} tokens: no room for more")
+    return reply
+
+
+def checked_reply(ids: Any, logprobs: Any, sampling: SamplingParams) -> tuple[list[int], list[float]]:
+    """Ids and log-probabilities, unless no policy can learn from them.
+
+    Args:
+        ids: As they were sampled.
+        logprobs: One for each.
+        sampling: What was asked for.
+
+    Raises:
+        BadAnswerError: They are missing, no numbers or too many.
+    """
     if not isinstance(ids, list) or not ids or not all(type(token) is int and token >= 0 for token in ids):
         raise BadAnswerError(f"token_ids is {str(ids)[:80]}: expected at least one id")
     if len(ids) > sampling.max_new_tokens:
@@ -87,12 +107,7 @@ def read_completion(
     for value in logprobs:
         if type(value) not in (int, float) or not math.isfinite(value):
             raise BadAnswerError(f"a log-probability is {value!r}")
-    if ended not in ("stop", "length"):
-        raise BadAnswerError(f"finish_reason is {ended!r}: the reply was broken off")
-    reply = finished(ids, [float(value) for value in logprobs], sampling, tokenizer, ended=ended == "stop")
-    if reply.finish == "length" and len(ids) < sampling.max_new_tokens:
-        raise BadAnswerError(f"the reply ended after {len(ids)} of {sampling.max_new_tokens} tokens: no room for more")
-    return reply
+    return ids, [float(value) for value in logprobs]
 
 
 def finished(

@@ -10,7 +10,7 @@ import logging
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine
 from agent_r1_trainer.generation.vllm_server import VLLMServers
 from agent_r1_trainer.generation.vllm_settings import server_urls
 from agent_r1_trainer.generation.vllm_sync import WeightSync, choose_sync, send_weights
-from agent_r1_trainer.generation.weights import merged_weights, weights_mark
+from agent_r1_trainer.generation.weights import merged_weights, untied, weights_mark
 from agent_r1_trainer.generation.witness import take_witness
 from agent_r1_trainer.learning.agreement import computes_exactly
 from agent_r1_trainer.learning.distributed import gather_items, together
@@ -194,8 +194,7 @@ class ServerBackend:
         mine = dict(self._replies.counts)
         self._replies.counts.clear()
         ranks = gather_items(self._accelerator, [(mine, self._counts)])
-        found = {f"vllm/{name}": float(sum(rank[0].get(name, 0) for rank in ranks)) for name in _COUNTS}
-        return {**found, **ranks[0][1]}
+        return {**_counted([counts for counts, _ in ranks]), **ranks[0][1]}
 
     def close(self) -> None:
         """Close the connections and delete what was sent; the next rollout sends the weights again."""
@@ -297,7 +296,10 @@ class ServerBackend:
         self._counts["vllm/restarted"] = float(len(others))
 
 
-_COUNTS = ("asked", "retried", "failed", "lost")
+def _counted(ranks: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    """What became of the replies of all ranks, as metrics."""
+    names = ("asked", "retried", "failed", "lost")
+    return {f"vllm/{name}": float(sum(counts.get(name, 0) for counts in ranks)) for name in names}
 
 
 class ColocatedBackend:
@@ -311,7 +313,7 @@ class ColocatedBackend:
 
     Raises:
         ImportError: vLLM is not installed.
-        ValueError: The engine's context is too short.
+        ValueError: The engine's context is too short, or it cannot hold what adapters make of the policy.
     """
 
     foreign = True
@@ -320,6 +322,8 @@ class ColocatedBackend:
         self, args: StepPOConfig, accelerator: Accelerator, policy: nn.Module, tokenizer: PreTrainedTokenizerBase
     ) -> None:
         self._accelerator = accelerator
+        if problem := untied(policy):
+            raise ValueError(f"vllm_mode='colocate' cannot run this policy: {problem}")
         longest = prompt_limit(policy, args) + args.max_completion_length
         window = args.vllm_max_model_length or longest
         if window < longest:
@@ -349,7 +353,7 @@ class ColocatedBackend:
             config.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             llm = start_engine(folder, ranks=accelerator.num_processes, **settings)
-        self._engine = VLLMEngine(llm, tokenizer, sleeps=sleeps)
+        self._engine = VLLMEngine(llm, tokenizer, sleeps=sleeps, retries=args.vllm_retries)
         self._mark: tuple[int, tuple[int, ...]] | None = None
         self._sleeps = sleeps
         self._seconds = 0.0
@@ -372,8 +376,10 @@ class ColocatedBackend:
             self._engine.sleep()
 
     def metrics(self) -> dict[str, float]:
-        """Seconds that the weights took; see `GenerationBackend.metrics`."""
-        return {"vllm/sync_seconds": max(gather_items(self._accelerator, [self._seconds]))}
+        """Replies asked for again or never had, seconds that the weights took; see `GenerationBackend.metrics`."""
+        ranks = gather_items(self._accelerator, [(dict(self._engine.counts), self._seconds)])
+        self._engine.counts.clear()
+        return {**_counted([counts for counts, _ in ranks]), "vllm/sync_seconds": max(seconds for _, seconds in ranks)}
 
     def close(self) -> None:
         """The engine stays: a process can start one only once."""

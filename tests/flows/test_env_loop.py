@@ -6,8 +6,9 @@ import gymnasium
 import pytest
 from gymnasium.spaces import Text
 
-from agent_r1_trainer.flows import AgentEnvLoop, Assignment, SingleStepFlow
-from agent_r1_trainer.generation import SamplingParams
+from agent_r1_trainer.flows import AgentEnvLoop, Assignment, AsyncEnvLoop, SingleStepFlow
+from agent_r1_trainer.flows.failures import FailurePolicy
+from agent_r1_trainer.generation import Generation, SamplingParams
 from agent_r1_trainer.trajectory import StopReason
 from tests.helpers.training import CueEnv, ScriptedGenerator, make_tokenizer
 
@@ -68,6 +69,42 @@ def test_results_do_not_depend_on_the_concurrency():
         trajectories = loop(concurrency=concurrency).run(assignments(9), generator, SAMPLING)
         runs.append(([t.steps for t in trajectories], sorted(generator.seeds)))
     assert runs[0] == runs[1] == runs[2]
+
+
+class Losing(ScriptedGenerator):
+    """Has no reply for prompts of this many tokens."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(TOKENIZER, last_cue)
+        self.length = length
+
+    def generate(self, prompts, sampling, seeds):
+        replies = super().generate(prompts, sampling, seeds)
+        lost = Generation([], None, "length", error="a log-probability is nan")
+        return [lost if len(p) == self.length and s % 2 else r for p, s, r in zip(prompts, seeds, replies, strict=True)]
+
+
+@pytest.mark.parametrize("workers", [None, "inline"])
+def test_a_reply_that_cannot_be_had_masks_its_episode_and_blames_no_environment(workers):
+    failures = FailurePolicy(2, then="raise")
+    flow = loop(failures=failures) if workers is None else AsyncEnvLoop(
+        CueEnv, TOKENIZER, max_prompt_length=200, failures=failures, env_workers=workers
+    )  # fmt: skip
+    length = len(loop().run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)[0].steps[2].prompt_ids)
+    played = flow.run(assignments(12), Losing(length), SAMPLING)
+    flow.close()
+    masked = [trajectory for trajectory in played if trajectory.masked]
+    assert 0 < len(masked) < 12 and flow.progress.lost_replies == len(masked) and flow.progress.retried == 0
+    assert {(t.error, len(t)) for t in masked} == {("GenerationError: a log-probability is nan", 2)}
+    assert {len(t) for t in played if not t.masked} == {5}
+
+
+def test_a_single_step_without_a_reply_is_masked():
+    flow = SingleStepFlow(["left", "right"], lambda task, reply: 1.0, TOKENIZER, max_prompt_length=50)
+    length = len(flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)[0].steps[0].prompt_ids)
+    played = flow.run([Assignment(i % 2, 50 + i) for i in range(12)], Losing(length), SAMPLING)
+    assert 0 < sum(trajectory.masked for trajectory in played) < 12
+    assert {t.error for t in played if t.masked} == {"GenerationError: a log-probability is nan"}
 
 
 def test_seeds_of_replies_differ_by_sample_and_turn_and_the_env_starts_alike_in_a_group():

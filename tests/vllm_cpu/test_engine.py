@@ -52,6 +52,48 @@ def test_new_weights_are_what_is_sampled_from(generator, lora):
             torch.testing.assert_close(found, own_logprobs(expected, prompt, reply.ids), atol=2e-5, rtol=0)
 
 
+def test_more_prompts_than_are_read_at_once(generator):
+    batch = [(prompt * WINDOW)[: WINDOW - 4] for prompt in prompts(60)]
+    model = contract_model().eval()
+    for prompt, reply in zip(batch, generator.generate(batch, SamplingParams(4, (1,)), range(60)), strict=True):
+        found = torch.tensor(reply.logprobs)
+        torch.testing.assert_close(found, own_logprobs(model, prompt, reply.ids), atol=2e-5, rtol=0)
+
+
+def spoil(engine, monkeypatch, times):
+    """Have the engine give NaN for the first log-probability of the second reply, some times."""
+    generate, left = engine._llm.generate, [times]
+
+    def spoiled(asked, *args, **kwargs):
+        answers = generate(asked, *args, **kwargs)
+        if left[0]:
+            left[0] -= 1
+            output = answers[min(1, len(answers) - 1)].outputs[0]
+            output.logprobs[0][output.token_ids[0]].logprob = float("nan")
+        return answers
+
+    monkeypatch.setattr(engine._llm, "generate", spoiled)
+
+
+def test_a_log_probability_that_is_no_number_is_asked_for_again_and_then_costs_its_episode(generator, monkeypatch):
+    batch, sampling = prompts(4), SamplingParams(8, (1,))
+    expected = generator.generate(batch, sampling, range(4))
+    generator.counts.clear()
+    spoil(generator, monkeypatch, 2)
+    assert [r.ids for r in generator.generate(batch, sampling, range(4))] == [r.ids for r in expected]
+    assert generator.counts == {"asked": 4, "retried": 2, "failed": 0}
+    spoil(generator, monkeypatch, 4)
+    replies = generator.generate(batch, sampling, range(4))
+    assert [bool(reply.error) for reply in replies] == [False, True, False, False]
+    assert "a log-probability is nan" in replies[1].error and generator.counts["failed"] == 1
+
+
+def test_weights_that_are_no_numbers_give_no_reply_at_all(generator):
+    broken = ((name, torch.full_like(tensor, float("nan"))) for name, tensor in merged_weights(contract_model()))
+    generator.wake(broken)
+    assert all(reply.error for reply in generator.generate(prompts(3), SamplingParams(4, (1,)), range(3)))
+
+
 def test_a_run_samples_from_the_weights_that_it_trains(trainer):
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "sampling/logp_difference/max" in entry]
