@@ -1,4 +1,4 @@
-"""Make a tiny policy: `python -m agent_r1_trainer.tiny_policy [hotpotqa|household] [--out FOLDER] [--seed N]`."""
+"""Make a tiny policy: `python -m agent_r1_trainer.tiny_policy [hotpotqa|household] [--out FOLDER] ...`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ def main() -> None:
     parser.add_argument("subject", nargs="?", choices=list(SUBJECTS), default="hotpotqa", help="what it is made for")
     parser.add_argument("--out", type=Path, help="where the checkpoint goes; by default where the shipped one is")
     parser.add_argument("--seed", type=int, default=0, help="of the weights and the demonstrations")
+    parser.add_argument("--heads", type=int, help="query heads, of which each has a share of the width; needs --out")
     arguments = parser.parse_args()
+    if arguments.heads is not None and arguments.out is None:
+        parser.error("--heads needs --out: the shipped policy has its own number")
     torch.set_num_threads(1)  # at this size more threads are slower
     subject = SUBJECTS[arguments.subject]
+    if arguments.heads is not None:
+        subject = replace(subject, architecture=replace(subject.architecture, heads=arguments.heads))
     config = replace(subject.cloning, seed=arguments.seed)
     steps = {"copy": config.copy_steps, "expert": config.expert_steps, "habits": config.habit_steps}
     with Progress() as progress:
