@@ -1,4 +1,8 @@
-"""The settings of `StepPOTrainer`, and those that it refuses, with the reason and what to do instead."""
+"""The settings of `StepPOTrainer`, and those that it refuses, with the reason and what to do instead.
+
+Longer than other files, so that whoever looks for a setting, its default, its bounds or what derives from it has one
+place to look in.
+"""
 
 from __future__ import annotations
 

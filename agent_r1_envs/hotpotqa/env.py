@@ -9,9 +9,8 @@ from agent_r1_envs.core import Outcome, Score
 from agent_r1_envs.errors import ToolError
 from agent_r1_envs.hotpotqa.data import Question
 from agent_r1_envs.hotpotqa.expert import next_queries
-from agent_r1_envs.hotpotqa.lookup import find_sentences
 from agent_r1_envs.hotpotqa.metric import answer_overlap, answer_scores, musique_overlap
-from agent_r1_envs.hotpotqa.passages import SHORTEST, show
+from agent_r1_envs.hotpotqa.passages import SHORTEST, find_sentences, show
 from agent_r1_envs.hotpotqa.sources import (
     Retrieval,
     RetrieverSpec,

@@ -1,5 +1,6 @@
-"""How search results are shown: numbered, titled, each passage once, within a budget of characters."""
+"""How search results are shown, numbered, each once, within a budget of characters; and the sentences found in them."""
 
+import re
 from collections.abc import Sequence
 
 from agent_r1_envs.retrieval import Passage
@@ -8,6 +9,7 @@ from agent_r1_envs.text import cut
 NOTHING = "No passage matches."
 # A cut below this many characters would leave nothing worth reading.
 SHORTEST = 40
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 
 def show(hits: Sequence[Passage], shown: list[Passage], *, passage_chars: int, budget: int) -> str:
@@ -41,6 +43,17 @@ def show(hits: Sequence[Passage], shown: list[Passage], *, passage_chars: int, b
     room = budget - sum(len(head) + 1 for head, _ in heads)
     each = max(min(passage_chars, _even_cut([len(text) for _, text in heads], room)), SHORTEST)
     return "\n".join(head + cut(text, each) for head, text in heads)
+
+
+def find_sentences(passages: Sequence[Passage], string: str) -> list[tuple[int, str]]:
+    """Return the sentences that hold ``string``, upper and lower case alike, with the number of their passage."""
+    wanted = string.lower()
+    return [
+        (number, " ".join(sentence.split()))
+        for number, passage in enumerate(passages, start=1)
+        for sentence in _BETWEEN_SENTENCES.split(passage.text)
+        if wanted in sentence.lower()
+    ]
 
 
 def _even_cut(lengths: Sequence[int], room: int) -> int:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import gymnasium
@@ -53,19 +54,32 @@ def test_the_training_block_of_the_readme_trains(tmp_path: Path, monkeypatch: py
     assert names["trainer"].state.global_step == 4
 
 
+def test_the_layout_is_that_of_the_folders() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Layout", 1)[1].split("\n## ", 1)[0]
+    packages = re.findall(r"^    (?:wrappers/)?(agent_r1_\w+)/ .*\n((?:        .*\n)+)", text, re.MULTILINE)
+    assert len(packages) == 3
+    for package, lines in packages:
+        place = ROOT / "wrappers" / package if package == "agent_r1_wrappers" else ROOT / package
+        named = set(re.findall(r"(\w+)/", lines))
+        there = {path.parent.name for path in place.glob("*/__init__.py")}
+        assert named == there, (package, named ^ there)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_python_block_compiles(page: Path) -> None:
     for block in blocks(page):
         compile(block, page.name, "exec")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_named_files_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:examples|docs|tests|benchmarks|agent_r1_\w+|wrappers)/[\w/.]*)`", text)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
+def test_files_and_modules_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("docs/_build", "")  # which Sphinx makes
+    named = re.findall(r"(?<![\w/.])(?:agent_r1_\w+|wrappers|tests|docs|examples|benchmarks|scripts)/[\w./]*\w", text)
     links = re.findall(r"\]\(([\w./]+\.md)\)", text)
-    missing = [n for n in named if not (ROOT / n).exists()] + [n for n in links if not (page.parent / n).exists()]
-    assert missing == []
+    assert [name for name in named if not any((ROOT / place / name).exists() for place in ("", "wrappers"))] == []
+    assert [name for name in links if not (page.parent / name).exists()] == []
+    for name in re.findall(r"\bagent_r1_(?:envs|wrappers|trainer)(?:\.\w+)+", text):
+        resolve_name(name)
 
 
 def test_training_page_lists_every_setting_with_its_default() -> None:
