@@ -43,6 +43,8 @@ FLOORS_LEFT_OUT := tests/docs tests/alfworld_textworld
 # On a few cores, more threads in a process make small models slower, not faster.
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
+# What is compiled once is kept: two processes read all tests, and many more begin in them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-alfworld test-vllm test-floors lint bench bench-alfworld clean
 .DEFAULT_GOAL := test

@@ -1,6 +1,5 @@
 """Ids, the cost of the import, and specs that rebuild an env in another process."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ import agent_r1_envs
 from agent_r1_envs.registration import ENVIRONMENTS, register_environments
 from tests.helpers.chat import Chat
 from tests.helpers.contract import base
-from tests.helpers.registered import DIRECTORY, all_ids, register_directory
+from tests.helpers.registered import DIRECTORY, register_directory
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,30 +54,6 @@ def test_public_names_are_there() -> None:
         assert getattr(agent_r1_envs, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = agent_r1_envs.nothing
-
-
-REBUILD = """
-import json, sys, gymnasium
-from gymnasium.envs.registration import EnvSpec
-env = gymnasium.make(EnvSpec.from_json(sys.argv[1]))
-observation, info = env.reset(seed=9)
-print(json.dumps([str(env), env.spec.to_json(), observation, info, env.step("city[Zoë]")]))
-"""
-
-
-@pytest.mark.parametrize("env_id", all_ids())
-def test_a_spec_rebuilds_env_and_wrappers_in_a_fresh_process(env_id: str) -> None:
-    register_directory()
-    env = Chat(gymnasium.make(env_id, order="shuffled", shard=(1, 3), max_episode_steps=4), system="Salut")
-    spec = env.spec.to_json()
-    described, again, observation, info, step = json.loads(run(REBUILD, spec))
-    assert described == str(env)
-    assert again == spec
-    expected_observation, expected_info = env.reset(seed=9)
-    if env_id == DIRECTORY:  # which only this process has registered
-        del expected_info["protocol"]["turns"]
-    assert (observation, info) == (expected_observation, json.loads(json.dumps(expected_info)))
-    assert step == json.loads(json.dumps(env.step("city[Zoë]")))
 
 
 def test_live_objects_are_recorded_and_never_copied() -> None:

@@ -1,11 +1,7 @@
 """Panels, and the order in which episodes take tasks from them."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -139,37 +135,6 @@ def test_the_shard_can_be_set_between_episodes() -> None:
     with pytest.raises(ValueError, match="shard"):
         env.shard = (3, 3)
     assert env.shard == (0, 3)
-
-
-SCRIPT = """
-import hashlib, sys, gymnasium
-from tests.helpers.registered import all_ids
-for env_id in all_ids():
-    for order in ("random", "shuffled"):
-        env = gymnasium.make(env_id, order=order)
-        digest = hashlib.sha256(repr(env.reset(seed=5)).encode())
-        for _ in range(3):
-            command = env.unwrapped.expert_action()
-            digest.update(repr((command, env.step(command), env.reset())).encode())
-        print(env_id, order, env.unwrapped.tasks.content_hash, digest.hexdigest())
-"""
-
-
-def test_seeding_is_the_same_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """No `hash()`, no order of a set: the salt of the interpreter must not matter."""
-    root = Path(__file__).parents[2]
-    salt = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    there = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=root,
-        env={"PYTHONHASHSEED": salt, "PYTHONPATH": str(root)},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    exec(SCRIPT, {})
-    assert capsys.readouterr().out == there
-    assert len(there.splitlines()) == 2 * len(all_ids())
 
 
 def test_a_seed_does_not_touch_the_panel() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_r1_envs.errors import DataError
@@ -19,6 +19,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
 def test_equals_json_loads_whatever_the_chunks(values: list[Any], indent: int | None, chunk: int) -> None:
     text = "\n" + json.dumps(values, indent=indent) + " "

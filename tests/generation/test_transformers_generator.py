@@ -184,7 +184,9 @@ def test_rows_of_several_caches_and_rows_that_share_a_beginning_are_read_on_from
         assert [reply.ids for reply in found] == [reply.ids for reply in expected]
 
 
-@pytest.mark.parametrize(("rows", "added", "reply"), [(16, 100, 100), (32, 60, 200)])
+@pytest.mark.parametrize(
+    ("rows", "added", "reply"), [(16, 100, 100), pytest.param(32, 60, 200, marks=pytest.mark.slow)]
+)
 def test_keys_and_values_take_at_most_1_6_times_the_memory_of_the_tokens(rows, added, reply, monkeypatch):
     config = make_model().config
     config.vocab_size, config.max_position_embeddings = 1000, 8192

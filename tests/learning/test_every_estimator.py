@@ -16,27 +16,30 @@ from tests.helpers.updates import flat, make_trajectories, one_update
 
 ESTIMATORS = ["gigpo", "grpo", "reinforce_pp", "reinforce_pp_baseline", "rloo", "step_gae", "token_gae"]
 AGGREGATIONS = Aggregation.__args__
-CASES = [(name, level, AGGREGATIONS) for name, level in product(ESTIMATORS, ["token", "sequence"])]
+# Every level with every aggregation, and every estimator with every level.
+CASES = [
+    (name, level, AGGREGATIONS[(number + number // 6) % 6])
+    for number, (name, level) in enumerate(product(ESTIMATORS, ["token", "sequence"]))
+]
 
 
 def test_these_are_all_estimators():
     assert [name for name in credit.names() if not name.startswith("test_")] == ESTIMATORS
 
 
-@pytest.mark.parametrize(("name", "level", "aggregations"), CASES)
-def test_merged_and_unmerged_steps_give_the_same_loss_and_gradient(name, level, aggregations):
+@pytest.mark.parametrize(("name", "level", "aggregation"), CASES)
+def test_merged_and_unmerged_steps_give_the_same_loss_and_gradient(name, level, aggregation):
     trajectories = make_trajectories(seed=1, groups=2)
     assert len(merge_units(trajectories)) < 0.75 * len(merge_units(trajectories, merge=False))
-    for aggregation in aggregations:
-        settings = {"advantage_estimator": name, "importance_sampling_level": level, "loss_aggregation": aggregation}
-        settings |= {"entropy_coef": 0.01, "value_clip": 0.5, "gamma": 0.9, "lam": 0.8}
-        loss, gradient, experience, _ = one_update(trajectories, **settings)
-        other, expected, unmerged, _ = one_update(trajectories, merge_steps=False, **settings)
-        size = flat(expected).norm()
-        assert size > 1e-3
-        assert loss == pytest.approx(other, rel=1e-5, abs=1e-6)
-        assert (flat(gradient) - flat(expected)).norm() < 1e-5 * size
-        torch.testing.assert_close(experience.old_values, unmerged.old_values, atol=1e-5, rtol=1e-5)
+    settings = {"advantage_estimator": name, "importance_sampling_level": level, "loss_aggregation": aggregation}
+    settings |= {"entropy_coef": 0.01, "value_clip": 0.5, "gamma": 0.9, "lam": 0.8}
+    loss, gradient, experience, _ = one_update(trajectories, **settings)
+    other, expected, unmerged, _ = one_update(trajectories, merge_steps=False, **settings)
+    size = flat(expected).norm()
+    assert size > 1e-3
+    assert loss == pytest.approx(other, rel=1e-5, abs=1e-6)
+    assert (flat(gradient) - flat(expected)).norm() < 1e-5 * size
+    torch.testing.assert_close(experience.old_values, unmerged.old_values, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -241,7 +241,7 @@ def test_overlong_episodes_leave_the_policy_term_and_its_denominators_only(name)
     for trajectory in trajectories[1::3]:
         trajectory.stop, trajectory.steps[-1].terminated = StopReason.PROMPT_TOO_LONG, False
     seen = read(trajectories, name)
-    for level, aggregation in product(["token", "sequence"], AGGREGATIONS):
+    for level, aggregation in zip(["token", "sequence"] * 3, AGGREGATIONS, strict=True):
         _, metrics = compare(
             trajectories, name, level, aggregation, mask_overlong_episodes=True, plainly={"overlong": True}, seen=seen
         )

@@ -106,7 +106,7 @@ def watched(folder: Path, factor: float, offset: float, **kwargs) -> list[dict[s
 def test_an_added_constant_or_another_size_of_rewards_changes_nothing(critic, lam, tmp_path):
     plain = watched(tmp_path / "plain", 1.0, 0.0, lam=lam, **CRITICS[critic])
     assert len(plain) == 4 and all(float(numbers["returns"].std()) > 0.5 for numbers in plain)
-    for number, (factor, offset) in enumerate([(1.0, 100.0), (1.0, -100.0), (10.0, 0.0)]):
+    for number, (factor, offset) in enumerate([(1.0, 100.0), (10.0, -100.0)]):
         other = watched(tmp_path / f"{number}", factor, offset, lam=lam, **CRITICS[critic])
         for update, (ours, theirs) in enumerate(zip(plain, other, strict=True)):
             assert set(ours) == set(theirs) and any("head" in name for name in ours)
@@ -138,8 +138,8 @@ def test_rewards_that_never_differ_move_nothing(estimator, critic, monkeypatch):
     benchmark = load_benchmark("critic")
     monkeypatch.setattr(benchmark, "LAYERS", 1)
     settings = {"advantage_estimator": estimator, **CRITICS[critic]}
-    assert benchmark.drift(0, {"last": 1.0}, max_steps=20, **settings) <= 1e-6
-    assert benchmark.drift(1, {"last": -0.1}, max_steps=40, **settings) <= 1e-6  # a mean of these is rounded
+    assert benchmark.drift(0, {"last": 1.0}, max_steps=12, **settings) <= 1e-6
+    assert benchmark.drift(1, {"last": -0.1}, max_steps=20, **settings) <= 1e-6  # a mean of these is rounded
 
 
 @pytest.mark.parametrize(("offset", "size"), [(100.0, 1.0), (0.99, 0.02)])
@@ -147,7 +147,7 @@ def test_the_value_loss_leaves_the_trunk_to_the_policy(offset, size, tmp_path):
     benchmark = load_benchmark("critic")
     trainer = benchmark.make_trainer(
         str(tmp_path), lambda: benchmark.Bandit(offset, size), 0, learning_rate=1e-3, critic_learning_rate=1e-2,
-        max_steps=64,
+        max_steps=32,
     )  # fmt: skip
     step, of_values, of_policy = trainer.training_step, [], []
 
@@ -166,7 +166,7 @@ def test_the_value_loss_leaves_the_trunk_to_the_policy(offset, size, tmp_path):
     trainer.training_step = spy
     trainer.train()
     # Sums over all rollouts: where a mini-batch holds no mistake, its policy gradient alone is next to nothing.
-    assert len(of_values) == 16 and of_values[0] > 0
+    assert len(of_values) == 8 and of_values[0] > 0
     assert sum(of_values) <= 0.5 * sum(of_policy), (of_values, of_policy)
 
 

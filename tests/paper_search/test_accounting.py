@@ -12,7 +12,6 @@ from agent_r1_envs.paper_search.env import PaperSearchEnv
 from agent_r1_envs.paper_search.relevance import KnownAnswers
 from agent_r1_envs.tools import Call, format_calls
 
-EPISODES = 1_000
 COSTS = {"search": 0.05, "expand": 0.1}
 
 
@@ -52,7 +51,8 @@ def random_turn(rng: random.Random, env: PaperSearchEnv, info: dict[str, Any]) -
     return calls
 
 
-def test_a_thousand_random_episodes() -> None:
+@pytest.mark.parametrize("episodes", [250, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_random_episodes(episodes: int) -> None:
     rng = random.Random(0)
     env = gymnasium.make(
         "AgentR1/PaperSearch-v0", search_cost=COSTS["search"], expand_cost=COSTS["expand"], disable_env_checker=True
@@ -60,7 +60,7 @@ def test_a_thousand_random_episodes() -> None:
     bare = env.unwrapped
     assert isinstance(bare, PaperSearchEnv)
     paid, repeats = 0, 0.0
-    for _ in range(EPISODES):
+    for _ in range(episodes):
         _, info = env.reset(options={"task": rng.randrange(len(bare.tasks))})
         turns: list[list[tuple[str, str]]] = []
         total = 0.0
@@ -81,4 +81,4 @@ def test_a_thousand_random_episodes() -> None:
         assert total == pytest.approx(documented(bare, turns), abs=1e-9)
         paid += total > 0
         repeats += info["reward_info"]["repeats"]
-    assert paid > 300 and repeats > 300, "the episodes hold both rewards and penalties"
+    assert paid > 0.3 * episodes < repeats, "the episodes hold both rewards and penalties"

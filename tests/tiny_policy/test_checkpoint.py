@@ -33,7 +33,7 @@ def test_size():
 
 
 def test_the_start_is_honest():
-    quality = measure_quality(*load_tiny_policy(), tasks=100)
+    quality = measure_quality(*load_tiny_policy(), tasks=60)
     check_honest_start(quality)
     check_skills(quality)
 

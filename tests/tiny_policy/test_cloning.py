@@ -8,6 +8,7 @@ import torch
 
 from agent_r1_trainer.tiny_policy.architecture import TinyArchitecture, build_model
 from agent_r1_trainer.tiny_policy.cloning import CloningConfig, clone, cloning_loss, copying_loss, encode_batch
+from agent_r1_trainer.tiny_policy.hotpotqa import demonstrations
 from agent_r1_trainer.tiny_policy.hotpotqa.demonstrations import (
     EXPERT,
     IMPATIENT,
@@ -78,7 +79,8 @@ def test_copying_counts_repetitions_only(tokenizer):
     assert copying_loss(Uniform(), words).item() == pytest.approx(math.log(50))
 
 
-def test_cloning_is_a_function_of_its_settings(tokenizer):
+def test_cloning_is_a_function_of_its_settings(tokenizer, monkeypatch):
+    monkeypatch.setattr(demonstrations, "_TASKS_PER_WORLD", 24)  # of the hundreds that a world is made for
     config = CloningConfig(seed=3, copy_steps=2, expert_steps=3, habit_steps=2, batch_size=4)
 
     def weights(config):

@@ -35,10 +35,15 @@ def test_the_whole_panel_survives_encoding_and_decoding(tokenizer, split):
     assert tokenizer.batch_decode(encoded) == texts
 
 
+@pytest.fixture(scope="module")
+def words(tokenizer):
+    special = tokenizer.all_special_ids
+    return [number for number in range(len(tokenizer)) if number not in special]
+
+
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)
-def test_sampled_ids_survive_decoding_and_encoding(tokenizer, data):
-    words = [number for number in range(len(tokenizer)) if number not in tokenizer.all_special_ids]
+def test_sampled_ids_survive_decoding_and_encoding(tokenizer, words, data):
     ids = data.draw(st.lists(st.sampled_from(words), max_size=12))
     assert tokenizer(tokenizer.decode(ids), add_special_tokens=False)["input_ids"] == ids
 

@@ -148,18 +148,18 @@ class Rates(TrainerCallback):
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_a_new_learning_rate_is_applied_and_logged(critic, schedule, tmp_path, caplog):
     base = {**RUN, "lr_scheduler_type": schedule, "critic": critic}
-    make_trainer(tmp_path, **{**base, "max_steps": 12}, callbacks=[Enough()]).train()
+    make_trainer(tmp_path, **{**base, "max_steps": 8}, callbacks=[Enough()]).train()
     rates = Rates()
-    change = {"learning_rate": 1e-4, "critic_learning_rate": 5e-4, "max_steps": 12}
+    change = {"learning_rate": 1e-4, "critic_learning_rate": 5e-4, "max_steps": 8}
     trainer = make_trainer(tmp_path, **{**base, **change}, callbacks=[rates])
     with caplog.at_level(logging.WARNING):
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     share = {
         "constant": lambda step: 1.0,
-        "linear": lambda step: 1.0 - step / 12,
-        "cosine": lambda step: 0.5 * (1.0 + math.cos(math.pi * step / 12)),
+        "linear": lambda step: 1.0 - step / 8,
+        "cosine": lambda step: 0.5 * (1.0 + math.cos(math.pi * step / 8)),
     }[schedule]
-    assert sorted(rates.seen) == list(range(4, 12))
+    assert sorted(rates.seen) == list(range(4, 8))
     for step, found in rates.seen.items():
         wanted = [1e-4 * share(step)] * 2 + [5e-4 * share(step)] * (critic == "value_head")
         assert found == pytest.approx(wanted)

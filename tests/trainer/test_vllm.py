@@ -38,7 +38,7 @@ def servers(count: int = 2, **config):
 def trained(folder, fakes, **settings):
     urls = [fake.url for fake in fakes]
     vllm = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": urls, "vllm_server_timeout": 10.0}
-    trainer = make_trainer(folder, **{"max_steps": 12, **(vllm if fakes else {}), **settings})
+    trainer = make_trainer(folder, **{"max_steps": 8, **(vllm if fakes else {}), **settings})
     trainer.train()
     return trainer
 
@@ -53,18 +53,18 @@ def test_a_run_on_servers_is_the_run_without_them(tmp_path):
     with servers() as fakes:
         trainer = trained(tmp_path / "vllm", fakes, **settings)
         assert all(fake.answered for fake in fakes)
-        assert [fake.weight_version for fake in fakes] == [f"{trainer._backend._run}-3"] * 2
+        assert [fake.weight_version for fake in fakes] == [f"{trainer._backend._run}-2"] * 2
     for name, tensor in weights(trainer).items():
         torch.testing.assert_close(tensor, plain[name], atol=1e-4, rtol=1e-3)
     assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
-    assert logged(trainer, "vllm/servers") == [2.0] * 3 and set(logged(trainer, "vllm/retried")) == {0.0}
+    assert logged(trainer, "vllm/servers") == [2.0] * 2 and set(logged(trainer, "vllm/retried")) == {0.0}
     assert not (tmp_path / "vllm" / "vllm_weights").exists() or not any((tmp_path / "vllm" / "vllm_weights").iterdir())
 
 
 def test_a_reply_that_never_comes_masks_its_episode_and_no_other(tmp_path):
     with servers(1) as fakes:
         fakes[0].faults += [fake_vllm.logprobs(float("nan"))] * 2
-        trainer = trained(tmp_path, fakes, vllm_retries=0, max_steps=8)
+        trainer = trained(tmp_path, fakes, vllm_retries=0)
     assert isinstance(trainer.flow, AsyncEnvLoop)
     assert logged(trainer, "masked_ratio") == [2 / 16, 0.0] and logged(trainer, "vllm/failed") == [2.0, 0.0]
 
@@ -92,12 +92,12 @@ def test_an_evaluation_on_its_own_leaves_no_weights_and_no_thread_behind(tmp_pat
 
 def test_truncated_importance_weights_are_on_and_every_rollout_is_measured(tmp_path):
     with servers(1) as fakes:
-        trainer = trained(tmp_path, fakes, num_ppo_epochs=1, num_minibatches=1, max_steps=4, advantage_estimator="grpo",
+        trainer = trained(tmp_path, fakes, num_ppo_epochs=1, num_minibatches=1, max_steps=2, advantage_estimator="grpo",
                           num_generations=4, logging_steps=1)  # fmt: skip
     assert trainer.args.importance_sampling_correction == "token"
-    assert len(logged(trainer, "sampling/logp_difference/mean")) == 4  # without a critic nobody else asks for them
-    assert logged(trainer, "sampling/logp_alarm") == [0.0] * 4
-    assert logged(trainer, "importance/mean") == pytest.approx([1.0] * 4, abs=1e-4)
+    assert len(logged(trainer, "sampling/logp_difference/mean")) == 2  # without a critic nobody else asks for them
+    assert logged(trainer, "sampling/logp_alarm") == [0.0] * 2
+    assert logged(trainer, "importance/mean") == pytest.approx([1.0] * 2, abs=1e-4)
 
 
 def test_bad_answers_and_a_restart_cost_nothing_but_time(tmp_path, caplog):
@@ -111,7 +111,7 @@ def test_bad_answers_and_a_restart_cost_nothing_but_time(tmp_path, caplog):
             return fake_vllm.HANG_UP
 
         fakes[1].faults.append(restart)
-        trainer = trained(tmp_path, fakes, max_steps=16, logging_steps=4)
+        trainer = trained(tmp_path, fakes, logging_steps=4)
     assert max(logged(trainer, "sampling/logp_difference/max")) < 1e-4
     assert sum(logged(trainer, "vllm/retried")) >= 5 and sum(logged(trainer, "vllm/failed")) == 0
     assert "it was started anew" in caplog.text
@@ -146,7 +146,7 @@ def test_where_the_weights_do_not_arrive_the_run_stops_with_the_words_of_the_ser
     with servers(1) as fakes:
         fakes[0]._load = lambda tensors: None
         with pytest.raises(ServerError, match="does not hold the weights"):
-            trained(tmp_path / "b", fakes)
+            trained(tmp_path / "b", fakes, max_steps=12)
 
 
 @pytest.mark.parametrize(

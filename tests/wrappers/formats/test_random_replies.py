@@ -20,7 +20,7 @@ def test_random_replies(env_id):
     _, info = env.reset(seed=0)
     source = random_actions(env, info, seed=0)
     counts = {True: 0, False: 0}
-    for _ in range(600):
+    for _ in range(300):
         reply = next(source)
         if rng.random() < 0.6:
             reply = reply_for(env, env.unwrapped.expert_action())
@@ -38,4 +38,4 @@ def test_random_replies(env_id):
             assert {**env.unwrapped.get_state(), "turn": before["turn"]} == before
         if terminated or truncated:
             env.reset()
-    assert min(counts.values()) > 100
+    assert min(counts.values()) > 50
