@@ -28,7 +28,7 @@ from agent_r1_trainer._compat import (
 )
 from agent_r1_trainer.credit import Level
 from agent_r1_trainer.losses import token_log_probs
-from agent_r1_trainer.packing import MicroBatch, needs_padding_mask
+from agent_r1_trainer.packing import MicroBatch, needs_padding_mask, reads_rows_end_to_end
 
 __all__ = [
     "Reference",
@@ -149,7 +149,28 @@ def read_rows(
     """
     mask = {"attention_mask": attention_mask} if needs_padding_mask(config) else {}
     with offloaded(trunk) if offload else nullcontext():
+        if reads_rows_end_to_end(config, trunk):
+            return _read_end_to_end(trunk, input_ids, attention_mask)
         return trunk(input_ids=input_ids, **mask, use_cache=False).last_hidden_state
+
+
+def _read_end_to_end(trunk: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    """Hidden states [B, L, width], zero on padding, of which nothing is computed."""
+    real, lengths = attention_mask.bool(), attention_mask.sum(-1)
+    bounds = nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
+    longest = int(lengths.max())
+    hidden = trunk(
+        input_ids=input_ids[real][None],
+        position_ids=(attention_mask.cumsum(-1) - 1)[real][None],
+        cu_seq_lens_q=bounds,
+        cu_seq_lens_k=bounds,
+        max_length_q=longest,
+        max_length_k=longest,
+        use_cache=False,
+    ).last_hidden_state
+    rows = hidden.new_zeros(*input_ids.shape, hidden.size(-1))
+    rows[real] = hidden[0]
+    return rows
 
 
 def attach_scoring(model: nn.Module, *, temperature: float, value_head: int = 0, offload: bool = False) -> None:

@@ -4,7 +4,7 @@
 """
 
 from agent_r1_trainer.packing.batches import MicroBatch, collate, filler, micro_batches, plan_minibatches
-from agent_r1_trainer.packing.exactness import merge_obstacle, needs_padding_mask
+from agent_r1_trainer.packing.exactness import merge_obstacle, needs_padding_mask, reads_rows_end_to_end
 from agent_r1_trainer.packing.units import Layout, PackingStats, Unit, continues, merge_units, packing_stats
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "needs_padding_mask",
     "packing_stats",
     "plan_minibatches",
+    "reads_rows_end_to_end",
 ]

@@ -1,13 +1,16 @@
-"""Where merging steps into one sequence would change the loss."""
+"""Where merging steps into one sequence, or leaving padding out, would change the loss."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
-__all__ = ["merge_obstacle", "needs_padding_mask"]
+__all__ = ["merge_obstacle", "needs_padding_mask", "reads_rows_end_to_end"]
 
 _CAUSAL_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
+_BOUNDED_ATTENTION = {"flash_attention_2", "flash_attention_3"}
+"""Implementations that are told by `cu_seq_lens` where each of several rows in one begins."""
 _STATIC_ROPE = {"default", "linear", "yarn", "llama3", "proportional"}
 
 
@@ -46,6 +49,26 @@ def needs_padding_mask(config: Any) -> bool:
     """
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     return _sees_what_follows(text) or getattr(text, "_attn_implementation", None) not in _CAUSAL_ATTENTION
+
+
+def reads_rows_end_to_end(config: Any, trunk: nn.Module) -> bool:
+    """Whether a trunk can read rows one behind the other, as a single row without padding.
+
+    Attention must be told where each begins, positions must be given, and nothing else (a recurrence, say) may pass
+    from one to the next.
+
+    Args:
+        config: A transformers configuration (``model.config``).
+        trunk: What computes hidden states, a module of transformers.
+    """
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if getattr(text, "_attn_implementation", None) not in _BOUNDED_ATTENTION:
+        return False
+    if getattr(trunk, "_is_stateful", False) or not getattr(trunk, "_supports_attention_backend", False):
+        return False
+    arguments = inspect.signature(trunk.forward).parameters
+    passes_on = any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values())
+    return passes_on and "position_ids" in arguments and not (_attention_obstacle(text) or _rope_obstacle(text))
 
 
 def _sees_what_follows(config: Any) -> bool:
