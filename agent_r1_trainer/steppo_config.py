@@ -301,7 +301,8 @@ class StepPOConfig(VLLMSettings, BaseConfig):
         0, "How often an episode whose environment failed is played again, in another environment and from its seeds."
     )
     env_failure: Literal["mask", "raise"] = setting(
-        "mask", "Whether an episode whose environment failed for good is masked or ends the run."
+        "mask",
+        "Whether an episode that failed for good, or one of whose replies could not be had, is masked or ends the run.",
     )
 
     # Rollout

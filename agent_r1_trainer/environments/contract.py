@@ -339,12 +339,19 @@ def error_text(error: BaseException) -> str:
     return clean(f"{type(error).__name__}: {text}", _ERROR)
 
 
-def close_quietly(env: gymnasium.Env[Any, Any]) -> None:
-    """Close an environment that is not needed any more; what it raises now changes nothing that was done."""
+def close_quietly(env: gymnasium.Env[Any, Any]) -> str:
+    """Close an environment that is not needed any more; what it raises now changes nothing that was done.
+
+    Returns:
+        What it raised, in words; empty if nothing.
+    """
     try:
         env.close()
     except Exception as error:
-        gymnasium.logger.warn(f"closing {type(env.unwrapped).__name__} failed: {error_text(error)}")
+        reason = error_text(error)
+        gymnasium.logger.warn(f"closing {type(env.unwrapped).__name__} failed: {reason}")
+        return reason
+    return ""
 
 
 def _is_valid(value: Any) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
+from agent_r1_trainer.environments.contract import CheckedEnv
 from agent_r1_trainer.environments.factory import EnvWorkers
 from agent_r1_trainer.flows.base import Assignment, FlowTimes
 from agent_r1_trainer.flows.crew import Crew, portable
 from agent_r1_trainer.flows.env_flow import EnvFlow
 from agent_r1_trainer.flows.env_shelf import MakeEnv
+from agent_r1_trainer.flows.lookout import Lookout
 from agent_r1_trainer.flows.player import PlayerSetup
 from agent_r1_trainer.flows.progress import RolloutProgress
 from agent_r1_trainer.flows.rollout import Rollout
@@ -22,6 +24,8 @@ from agent_r1_trainer.generation.protocol import AsyncGenerator, Generator, Samp
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["AsyncEnvLoop"]
+
+T = TypeVar("T")
 
 _CLOSING = 30.0  # seconds to close environments in, where nobody said how long
 
@@ -43,7 +47,7 @@ class AsyncEnvLoop(EnvFlow):
     A call that takes longer than `env_timeout`, or takes its worker with it, costs its episode and its worker; so does
     any exception, as in `AgentEnvLoop`, its environment. A worker that is a process is killed. A thread cannot be: it
     is left behind, and what it may still bring is dropped; with more than `max_hung_threads` of them the run stops. A
-    reply that cannot be had (`GenerationError`) masks its episode.
+    reply that cannot be had (`Generation.error`, `GenerationError`) costs its episode.
 
     Args:
         make_env: See `EnvFlow`. With processes it must be possible to pickle what builds environments.
@@ -53,7 +57,8 @@ class AsyncEnvLoop(EnvFlow):
             side by side and an environment may crash. `metadata = {"thread_safe": False}` of an environment says that
             two of its kind must not work in one process at the same time, and refuses threads.
         env_timeout: Seconds that a reset, a step or a close may take, the making of the prompt included; None waits for
-            ever. Construction has ten minutes, or this if it is more.
+            ever. Construction has ten minutes, or this if it is more, also where an environment is only looked at: that
+            then happens in a thread, and raises a `TimeoutError`.
         max_env_workers: Most workers, and so most episodes at a time, where `concurrency` does not say less.
         max_hung_threads: Most threads that may be left behind.
         **kwargs: See `EnvFlow`.
@@ -94,11 +99,16 @@ class AsyncEnvLoop(EnvFlow):
             env_workers,
             # Not by a method: the crew lives on until the loop that it belongs to is forgotten.
             lambda: PlayerSetup(
-                factories, tokenizer, {name: fact.own for name, fact in facts.items()}, kwargs_of_episodes
+                factories,
+                tokenizer,
+                {name: fact.own for name, fact in facts.items()},
+                list(dict.fromkeys(module for fact in facts.values() for module in fact.modules)),
+                kwargs_of_episodes,
             ),
             max_hung_threads,
         )
-        weakref.finalize(self, self._crew.dismiss, _CLOSING)
+        self._lookout = Lookout(self._shelf, self._crew, env_timeout)
+        weakref.finalize(self, _leave, self._lookout, self._crew)
 
     def check(self, sampling: SamplingParams) -> None:
         """Make sure that replies can be written (see `EnvFlow.check`), and that environments may work in threads.
@@ -127,7 +137,7 @@ class AsyncEnvLoop(EnvFlow):
         """
         self._check_names(assignments)
         self._check_threads()
-        self._shelf.close()  # those were looked at only; what is played belongs to the workers
+        self._lookout.close()  # what is played belongs to the workers
         self.times = FlowTimes()
         self.progress = progress = RolloutProgress(len(assignments))
         wanted = len(assignments) if self._concurrency is None else self._concurrency
@@ -159,13 +169,16 @@ class AsyncEnvLoop(EnvFlow):
 
     def close(self) -> None:
         """Close the environments and end the workers; `run` starts new ones."""
-        super().close()
+        self._lookout.close()
         self._crew.dismiss(_CLOSING if self._timeout is None else self._timeout)
 
     @property
     def hung_threads(self) -> int:
         """Threads that were left behind in an environment and have not come back yet."""
         return self._crew.hung_threads
+
+    def _look(self, name: str, at: Callable[[CheckedEnv], T]) -> T:
+        return self._lookout.look(name, at)
 
     def _check_threads(self) -> None:
         """Look at all environments, of which the workers have to know, and refuse those for which threads won't do."""
@@ -175,3 +188,9 @@ class AsyncEnvLoop(EnvFlow):
                     f"the environment{f' {name!r}' if name else ''} says that it is not thread-safe "
                     "(metadata['thread_safe'] is False): take env_workers='processes' or 'inline'"
                 )
+
+
+def _leave(lookout: Lookout, crew: Crew) -> None:
+    """End what a loop that nobody knows any more has begun."""
+    lookout.close()
+    crew.dismiss(_CLOSING)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from agent_r1_trainer.environments.contract import error_text, shown
@@ -44,7 +44,7 @@ class Crew:
         self._pickled = b""
         self._max_hung = max_hung
         self._idle: list[tuple[Worker, set[str]]] = []
-        self._leaving: list[Worker] = []
+        self._leaving: list[tuple[Worker, int]] = []  # and how many things each has left to do
         self._lost: list[Worker] = []
 
     def hire(self, name: str) -> tuple[Worker, set[str]]:
@@ -62,10 +62,15 @@ class Crew:
         """Take a worker back whose episode has ended."""
         self._idle.append((worker, names))
 
-    def leave(self, worker: Worker) -> None:
-        """Have a worker close its environments as soon as it can, and end."""
+    def leave(self, worker: Worker, acts: int) -> None:
+        """Have a worker close its environments as soon as it can, and end.
+
+        Args:
+            worker: That was hired.
+            acts: What it has left to do: a call that is under way, and each environment to close.
+        """
         worker.stop()
-        self._leaving = [*_join(self._leaving, 0), worker]
+        self._leaving = [*((one, count) for one, count in self._leaving if not one.join(0)), (worker, acts)]
 
     def lose(self, worker: Worker, *, hung: bool) -> None:
         """Give a worker up. A process is killed; a thread ends once it comes back.
@@ -79,7 +84,7 @@ class Crew:
         """
         worker.kill()
         if self._kind == "processes" or not hung:
-            self.leave(worker)
+            self.leave(worker, 1)
             return
         worker.stop()
         self._lost.append(worker)
@@ -98,15 +103,22 @@ class Crew:
         return len(self._lost)
 
     def dismiss(self, seconds: float) -> None:
-        """Have all workers close their environments and end; who takes longer than `seconds` is given up."""
-        for worker, _ in self._idle:
-            self.leave(worker)
+        """Have all workers close their environments and end, side by side.
+
+        Args:
+            seconds: For each thing that a worker has left to do; who takes longer is given up.
+        """
+        for worker, names in self._idle:
+            self.leave(worker, len(names))
         self._idle.clear()
-        staying = _join(self._leaving, seconds)
+        began = time.monotonic()
+        killed = []
+        for worker, acts in sorted(self._leaving, key=lambda leaving: leaving[1]):
+            if not _join(worker, began + seconds * acts):
+                worker.kill()
+                killed.append((worker, time.monotonic() + (_NOTICED if self._kind == "processes" else 0)))
         self._leaving = []
-        for worker in staying:
-            worker.kill()
-        self._lost += _join(staying, _NOTICED if self._kind == "processes" else 0)
+        self._lost += [worker for worker, until in killed if not _join(worker, until)]
 
     def _make(self) -> Worker:
         if self._setup is None:
@@ -119,10 +131,9 @@ class Crew:
         return ThreadWorker(player, self.reports)
 
 
-def _join(workers: list[Worker], seconds: float) -> list[Worker]:
-    """Wait for workers to end, for so long together. Returns those that have not."""
-    until = time.monotonic() + seconds
-    return [worker for worker in workers if not worker.join(max(until - time.monotonic(), 0))]
+def _join(worker: Worker, until: float) -> bool:
+    """Wait for a worker to end until then, by `time.monotonic`. Returns whether it has."""
+    return worker.join(max(until - time.monotonic(), 0))
 
 
 def portable(factories: Mapping[str, MakeEnv]) -> dict[str, MakeEnv]:
@@ -149,17 +160,19 @@ def portable(factories: Mapping[str, MakeEnv]) -> dict[str, MakeEnv]:
 
 
 def _modules(setup: PlayerSetup) -> list[str]:
-    """The modules that every process will import: of the tokenizer, of what builds environments, and of the script.
+    """The modules that every process will import: of tokenizer and environments, of what builds those, of the script.
 
-    A process runs the script again as far as it is not guarded. One that imports PyTorch would have each do so.
+    A process runs the script again as far as it is not guarded. One that imports PyTorch would have each do so. Of
+    the script's names only modules, classes and functions count: what it has made itself, processes do not make again.
     """
-    found: list[Any] = [type(setup.tokenizer).__module__]
+    found: list[Any] = [type(setup.tokenizer).__module__, *setup.modules]
     for factory in setup.factories.values():
         source: Any = factory.source if isinstance(factory, EnvFactory) else factory
         source = getattr(source, "entry_point", getattr(source, "func", source))  # of a spec, of a partial
         found.append(source.partition(":")[0] if isinstance(source, str) else source.__module__)
     for value in vars(sys.modules["__main__"]).values():
-        found.append(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", ""))
+        if isinstance(value, (ModuleType, FunctionType, type)):
+            found.append(value.__name__ if isinstance(value, ModuleType) else value.__module__)
     names = dict.fromkeys(name for name in found if isinstance(name, str))
     return [name for name in names if name in sys.modules and name != "__main__"]
 

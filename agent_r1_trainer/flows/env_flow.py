@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from agent_r1_wrappers.formats.action_format import sample_replies
+from agent_r1_wrappers.order import layers
 
+from agent_r1_trainer.environments.contract import CheckedEnv
 from agent_r1_trainer.environments.factory import Panel, panel_of, turn_limit
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
 from agent_r1_trainer.flows.env_shelf import EnvShelf, MakeEnv
@@ -27,6 +30,11 @@ class _Facts(NamedTuple):
     own: str
     """Replies of its action format."""
     thread_safe: bool
+    modules: tuple[str, ...]
+    """Those that its class and its wrappers' are from."""
+
+
+T = TypeVar("T")
 
 
 class EnvFlow(AgentFlowBase):
@@ -103,11 +111,18 @@ class EnvFlow(AgentFlowBase):
         template = self._episode_kwargs["chat_template_kwargs"]
         for name in self._shelf.names:
             renderer = ChatRenderer(self._tokenizer, template, own=self._facts(name).own)
-            check_replies(self._shelf.idle(name), self._tokenizer, sampling.stop_token_ids, renderer)
+            check = partial(
+                check_replies, tokenizer=self._tokenizer, stop_ids=sampling.stop_token_ids, renderer=renderer
+            )
+            self._look(name, check)
 
     def close(self) -> None:
         """Close the environments; `run` builds new ones."""
         self._shelf.close()
+
+    def _look(self, name: str, at: Callable[[CheckedEnv], T]) -> T:
+        """What is seen of an environment of that name, which is built for it if there is none."""
+        return at(self._shelf.idle(name))
 
     def _tell(self) -> None:
         if self.watch is not None:
@@ -122,11 +137,15 @@ class EnvFlow(AgentFlowBase):
 
     def _facts(self, name: str) -> _Facts:
         if name not in self._known:
-            env = self._shelf.idle(name)
-            self._known[name] = _Facts(
-                panel_of(env),
-                turn_limit(env),
-                "\n".join(sample_replies(env, "So.").values()),
-                bool((env.metadata or {}).get("thread_safe", True)),
-            )
+            self._known[name] = self._look(name, _facts_of)
         return self._known[name]
+
+
+def _facts_of(env: CheckedEnv) -> _Facts:
+    return _Facts(
+        panel_of(env),
+        turn_limit(env),
+        "\n".join(sample_replies(env, "So.").values()),
+        bool((env.metadata or {}).get("thread_safe", True)),
+        tuple(dict.fromkeys(type(layer).__module__ for layer in layers(env))),
+    )

@@ -11,9 +11,10 @@ from typing import Literal
 from agent_r1_trainer.flows.base import Assignment, FlowTimes
 from agent_r1_trainer.flows.env_flow import EnvFlow
 from agent_r1_trainer.flows.episode import Episode
+from agent_r1_trainer.flows.failures import note_closing
 from agent_r1_trainer.flows.progress import RolloutProgress
-from agent_r1_trainer.generation.protocol import Generator, SamplingParams
-from agent_r1_trainer.trajectory import StopReason, Trajectory
+from agent_r1_trainer.generation.protocol import Generator, SamplingParams, joined
+from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["AgentEnvLoop"]
 
@@ -26,9 +27,10 @@ class AgentEnvLoop(EnvFlow):
     call of the generator. `AsyncEnvLoop` has the environments work side by side.
 
     Whatever goes wrong in an episode, because its environment raises or returns what nobody can use (`CheckedEnv`),
-    costs that episode: the trajectory is masked, the environment is closed and replaced by a new one. Only if the very
-    first cannot be built the error is the caller's. `close` closes all environments, and `run` then builds new ones;
-    at the latest they are closed when the loop is forgotten.
+    costs that episode: the trajectory is masked, the environment is closed and replaced by a new one. So does a reply
+    that cannot be had (`Generation.error`), but for the environment. Only if the very first cannot be built the error
+    is the caller's. `close` closes all environments, and `run` then builds new ones; at the latest they are closed
+    when the loop is forgotten.
 
     Args: those of `EnvFlow`.
     """
@@ -66,7 +68,6 @@ class AgentEnvLoop(EnvFlow):
         live: dict[int, Episode] = {}
         done: dict[int, Trajectory] = {}
         attempts = [0] * len(assignments)
-        lost: set[int] = set()  # to a reply that cannot be had; their environments are not to blame
         progress = self.progress
 
         def start(index: int) -> None:
@@ -76,7 +77,7 @@ class AgentEnvLoop(EnvFlow):
             """Move the episodes that ended from `live` to `done`, or play them again."""
             for index in [index for index, episode in live.items() if episode.stop is not None]:
                 trajectory = self._end(live[index])
-                while index not in lost and self._failures.check(trajectory, attempts[index]):
+                while self._failures.check(trajectory, attempts[index], environment=live[index].spoilt):
                     attempts[index] += 1
                     progress.retried += 1
                     start(index)
@@ -99,19 +100,16 @@ class AgentEnvLoop(EnvFlow):
                 continue
             with self._measured("generation", live):
                 episodes = list(live.values())
-                each = [episode.sampling(sampling) for episode in episodes]
                 replies = generator.generate(
                     [episode.prompt_ids for episode in episodes],
-                    each[0] if len(set(each)) == 1 else each,
+                    joined([episode.sampling(sampling) for episode in episodes]),
                     [episode.assignment.reply_seed(episode.turn) for episode in episodes],
                 )
             with self._measured("environment", live):
-                for index, episode, reply in zip(list(live), episodes, replies, strict=True):
+                for episode, reply in zip(episodes, replies, strict=True):
                     episode.advance(reply)
-                    if reply.error:
-                        lost.add(index)
-                        progress.lost_replies += 1
-                    progress.turns += 1
+                    progress.lost_replies += bool(reply.error)
+                    progress.turns += not reply.error
                     progress.tokens += len(reply.ids)
                 retire()
         return [done[index] for index in range(len(assignments))]
@@ -144,8 +142,8 @@ class AgentEnvLoop(EnvFlow):
     def _end(self, episode: Episode) -> Trajectory:
         """What an episode has become; its environment is free again, or closed where it failed."""
         trajectory = episode.trajectory()
-        if trajectory.stop is StopReason.FAILED:
-            self._shelf.discard(episode.env)
+        if episode.spoilt:
+            note_closing(trajectory, self._shelf.discard(episode.env))
         else:
             self._shelf.give_back(episode.assignment.env, episode.env)
         return trajectory

@@ -38,6 +38,10 @@ class EnvShelf:
         """Names of the environments."""
         return tuple(self._factories)
 
+    def __len__(self) -> int:
+        """Number of environments that are not closed."""
+        return len(self._open)
+
     def idle(self, name: str) -> CheckedEnv:
         """An environment of that name that stays idle, to be looked at only."""
         if not self._idle[name]:
@@ -52,10 +56,10 @@ class EnvShelf:
         """Keep an environment, whose episode has ended, for the next one."""
         self._idle[name].append(env)
 
-    def discard(self, env: CheckedEnv) -> None:
-        """Close an environment that failed."""
+    def discard(self, env: CheckedEnv) -> str:
+        """Close an environment that failed. Returns what that raised, in words; empty if nothing."""
         self._open.remove(env)
-        close_quietly(env)
+        return close_quietly(env)
 
     def discard_taken(self) -> None:
         """Close the environments whose episodes were given up."""

@@ -73,6 +73,7 @@ class Episode:
         self._steps: list[Step] = []
         self._final_prompt_ids: TokenIds | None = None
         self._error = ""
+        self._spoilt = False
         self._breach = False
         self._repaired = env.repaired
         self._info: dict[str, Any] = {}
@@ -91,6 +92,11 @@ class Episode:
         """Number of replies so far."""
         return len(self._steps)
 
+    @property
+    def spoilt(self) -> bool:
+        """Whether the episode failed, and its environment may be to blame: nobody should play in that again."""
+        return self._spoilt
+
     def begin(self) -> None:
         """Reset the environment and make the first prompt; what goes wrong ends the episode."""
         self._guard(self.reset, self.make_first_prompt)
@@ -98,7 +104,7 @@ class Episode:
     def advance(self, reply: Generation) -> None:
         """Pass a reply on and make the next prompt; what goes wrong ends the episode."""
         if reply.error:
-            self.fail(GenerationError(reply.error))
+            self.fail(GenerationError(reply.error), spoilt=False)
             return
         self._guard(lambda: self.step(reply), self.make_next_prompt)
 
@@ -190,9 +196,14 @@ class Episode:
         else:
             self._prompt, self._extends = prompt_ids, extends
 
-    def fail(self, error: Exception) -> None:
-        """End the episode because of an exception, of the environment or on the way to the next prompt."""
-        self.stop = StopReason.FAILED
+    def fail(self, error: Exception, *, spoilt: bool = True) -> None:
+        """End the episode because of an exception, of the environment or on the way to the next prompt.
+
+        Args:
+            error: It.
+            spoilt: Whether the environment may be to blame; not where the reply could not be had.
+        """
+        self.stop, self._spoilt = StopReason.FAILED, spoilt
         self._error = error_text(error)
         self._breach = isinstance(error, ContractError)
 

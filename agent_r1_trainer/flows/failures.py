@@ -12,7 +12,15 @@ from agent_r1_trainer.environments.contract import ContractError
 from agent_r1_trainer.metrics import EpisodeSummary
 from agent_r1_trainer.trajectory import StopReason, Trajectory
 
-__all__ = ["EpisodeFailedError", "FailurePolicy", "FailureWatch", "TooManyFailuresError", "Verdict", "commonest"]
+__all__ = [
+    "EpisodeFailedError",
+    "FailurePolicy",
+    "FailureWatch",
+    "TooManyFailuresError",
+    "Verdict",
+    "commonest",
+    "note_closing",
+]
 
 _LISTED = 5
 
@@ -25,9 +33,10 @@ class EpisodeFailedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """What becomes of an episode whose environment failed.
+    """What becomes of an episode that failed: its environment did, or a reply could not be had.
 
-    What breaks the contract of environments would break it again, so it is never played again.
+    What breaks the contract of environments would break it again, so it is never played again; nor is an episode whose
+    reply could not be had, because it was asked for wherever it may come from.
 
     Attributes:
         retries: How often it is played again first, each time in a fresh environment and from the same seeds.
@@ -43,26 +52,27 @@ class FailurePolicy:
         if self.then not in ("mask", "raise"):
             raise ValueError(f"a failed episode can 'mask' or 'raise', got {self.then!r}")
 
-    def verdict(self, trajectory: Trajectory, attempt: int) -> Verdict:
+    def verdict(self, trajectory: Trajectory, attempt: int, *, environment: bool = True) -> Verdict:
         """What becomes of an episode that has ended.
 
         Args:
             trajectory: As it was played.
             attempt: How often it was played again already.
+            environment: Whether the environment may be to blame where it failed.
         """
         if trajectory.stop is not StopReason.FAILED:
             return "keep"
-        if attempt < self.retries and not trajectory.breach:
+        if attempt < self.retries and environment and not trajectory.breach:
             return "retry"
         return self.then
 
-    def check(self, trajectory: Trajectory, attempt: int) -> bool:
-        """Whether to play an episode again.
+    def check(self, trajectory: Trajectory, attempt: int, *, environment: bool = True) -> bool:
+        """Whether to play an episode again; for the arguments see `verdict`.
 
         Raises:
             EpisodeFailedError: It failed, and the policy is to raise.
         """
-        verdict = self.verdict(trajectory, attempt)
+        verdict = self.verdict(trajectory, attempt, environment=environment)
         if verdict == "raise":
             tries = f" in {attempt + 1} attempts" if attempt else ""
             env = f" of {trajectory.env}" if trajectory.env else ""
@@ -71,6 +81,12 @@ class FailurePolicy:
                 "leaves such episodes out and goes on"
             )
         return verdict == "retry"
+
+
+def note_closing(trajectory: Trajectory, error: str) -> None:
+    """Add to what an episode failed of that its environment could not even be closed; nothing if `error` is empty."""
+    if error:
+        trajectory.error += f"; closing the environment then failed too: {error}"
 
 
 class TooManyFailuresError(RuntimeError):

@@ -6,6 +6,7 @@ process of its own it is `serve` that listens, and `RemotePlayer` that speaks to
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -17,12 +18,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
-from agent_r1_trainer.environments.contract import error_text
+from agent_r1_trainer.environments.contract import CheckedEnv, error_text
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.flows.env_shelf import EnvShelf, MakeEnv
 from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
-from agent_r1_trainer.trajectory import StopReason, Trajectory
+from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["AnyPlayer", "Player", "PlayerSetup", "RemotePlayer", "Turn", "WorkerDiedError", "serve"]
 
@@ -41,12 +42,14 @@ class PlayerSetup:
         factories: Builds an environment of each name.
         tokenizer: Renders prompts and decodes replies.
         own: Replies of each environment's action format; see `PromptBuilder`.
+        modules: Those that the environments' classes and their wrappers' are from.
         episode_kwargs: Further arguments of `Episode`.
     """
 
     factories: Mapping[str, MakeEnv]
     tokenizer: Any
     own: Mapping[str, str]
+    modules: Sequence[str]
     episode_kwargs: Mapping[str, Any]
 
 
@@ -58,11 +61,13 @@ class Turn:
         prompt_ids: The prompt that wants a reply.
         sampling: How to sample it.
         trajectory: The whole episode, once it has ended.
+        spoilt: Its environment may be to blame for its failure, and is to be closed by `AnyPlayer.discard`.
     """
 
     prompt_ids: list[int]
     sampling: SamplingParams
     trajectory: Trajectory | None = None
+    spoilt: bool = False
 
 
 class AnyPlayer(Protocol):
@@ -75,10 +80,10 @@ class AnyPlayer(Protocol):
         """Begin an episode."""
 
     def step(self, reply: Generation) -> Turn:
-        """Pass a reply on."""
+        """Pass a reply on, or that it cannot be had."""
 
-    def fail(self, error: Exception) -> Turn:
-        """End the episode for a reason that does not lie in the environment."""
+    def discard(self) -> str:
+        """Close the environment of the episode that failed last. Returns what that raised, in words."""
 
     def close(self) -> None:
         """Close the environments."""
@@ -98,6 +103,7 @@ class Player:
         self._setup = setup
         self._shelf = EnvShelf(setup.factories, len(setup.tokenizer), proven=frozenset(setup.own))
         self._episode: Episode | None = None
+        self._spoilt: CheckedEnv | None = None
         self._sampling: SamplingParams | None = None
 
     def prepare(self, name: str) -> None:
@@ -125,32 +131,32 @@ class Player:
         self._episode.advance(reply)
         return self._turn(self._episode)
 
-    def fail(self, error: Exception) -> Turn:
-        """See `AnyPlayer.fail`."""
-        assert self._episode is not None
-        self._episode.fail(error)
-        return self._turn(self._episode, environment=False)
+    def discard(self) -> str:
+        """See `AnyPlayer.discard`."""
+        assert self._spoilt is not None
+        env, self._spoilt = self._spoilt, None
+        return self._shelf.discard(env)
 
     def close(self) -> None:
         """See `AnyPlayer.close`."""
-        self._episode = None
+        self._episode = self._spoilt = None
         self._shelf.close()
 
     def kill(self) -> None:
         """Nothing can be ended from outside here."""
 
-    def _turn(self, episode: Episode, *, environment: bool = True) -> Turn:
-        """What comes next; `environment` says whether that is to blame where the episode failed."""
+    def _turn(self, episode: Episode) -> Turn:
+        """What comes next."""
         assert self._sampling is not None
         if episode.stop is None:
             return Turn(episode.prompt_ids, episode.sampling(self._sampling))
         trajectory = episode.trajectory()
         self._episode = None
-        if trajectory.stop is StopReason.FAILED and environment:
-            self._shelf.discard(episode.env)
+        if episode.spoilt:  # closed by a call of its own: that it failed must be known also where closing never ends
+            self._spoilt = episode.env
         else:
             self._shelf.give_back(episode.assignment.env, episode.env)
-        return Turn([], self._sampling, trajectory)
+        return Turn([], self._sampling, trajectory, episode.spoilt)
 
 
 class RemotePlayer:
@@ -183,9 +189,9 @@ class RemotePlayer:
         """See `AnyPlayer.step`."""
         return self._ask("step", reply)
 
-    def fail(self, error: Exception) -> Turn:
-        """See `AnyPlayer.fail`."""
-        return self._ask("fail", error)
+    def discard(self) -> str:
+        """See `AnyPlayer.discard`."""
+        return self._ask("discard")
 
     def close(self) -> None:
         """Have the environments closed and end the process."""
@@ -219,21 +225,24 @@ class RemotePlayer:
         return answer
 
     def _started(self) -> Connection:
+        if self._killed:
+            raise WorkerDiedError("the process was killed")
+        if self._connection is not None:
+            return self._connection
+        context = _context(self._preload)
+        connection, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs,), name="agent-r1-environment", daemon=True)
+        process.start()  # not under the lock: it may take seconds, and whoever wants to kill should not wait for it
+        theirs.close()
         with self._lock:
+            self._process, self._connection = process, connection
             if self._killed:
-                raise WorkerDiedError("the process was killed")
-            if self._connection is not None:
-                return self._connection
-            context = _context(self._preload)
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=serve, args=(theirs,), name="agent-r1-environment", daemon=True)
-            self._process.start()
-            theirs.close()
+                _kill(process)
         try:
-            self._connection.send_bytes(self._setup)
+            connection.send_bytes(self._setup)
         except OSError as error:
             raise WorkerDiedError(self._died("start")) from error
-        return self._connection
+        return connection
 
     def _died(self, act: str) -> str:
         self._process.join(_GRACE)
@@ -247,23 +256,23 @@ class RemotePlayer:
 
     def _reap(self) -> None:
         """Make sure that the process is gone, and forget it."""
-        with self._lock:
-            process, self._process = self._process, None
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-            if process is None:
-                return
+        process, connection = self._process, self._connection
+        if process is None or connection is None:
+            return
+        connection.close()
+        process.join(_GRACE)
+        if process.is_alive():
+            _kill(process)
             process.join(_GRACE)
-            if process.is_alive():
-                _kill(process)
-                process.join(_GRACE)
-            if not process.is_alive():
-                process.close()
+        with self._lock:  # nobody can be killing it after this
+            self._process = self._connection = None
+        if not process.is_alive():
+            process.close()
 
 
 def serve(connection: Connection) -> None:
     """Play in this process for whoever holds the other end of a connection, until it is closed."""
+    gc.freeze()  # a collection would look at all that the processes have in common, and copy its pages for that
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the business of the process that asks
     if hasattr(os, "setsid"):
         os.setsid()

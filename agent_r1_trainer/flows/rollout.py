@@ -15,19 +15,17 @@ from typing import Any, NamedTuple
 from agent_r1_trainer.environments.contract import error_text
 from agent_r1_trainer.flows.base import Assignment
 from agent_r1_trainer.flows.crew import Crew
-from agent_r1_trainer.flows.failures import FailurePolicy
+from agent_r1_trainer.flows.failures import FailurePolicy, note_closing
 from agent_r1_trainer.flows.player import Turn
 from agent_r1_trainer.flows.progress import RolloutProgress
-from agent_r1_trainer.flows.workers import Report, Worker
+from agent_r1_trainer.flows.workers import Report, Worker, overdue, seconds_for
 from agent_r1_trainer.generation.adapters import BlockingGenerator
-from agent_r1_trainer.generation.protocol import Generation, GenerationError, Generator, SamplingParams
+from agent_r1_trainer.generation.protocol import Generation, GenerationError, Generator, SamplingParams, joined
 from agent_r1_trainer.trajectory import Trajectory
 
 __all__ = ["Rollout"]
 
-_CONSTRUCTION = 600.0  # seconds: a first environment may read gigabytes of data
 _LONGEST_WAIT = 3600.0  # seconds in one go; a queue takes no longer waits than its system's clock
-_CALLS = {"prepare": "construction", "begin": "reset()", "step": "step()", "fail": "close()"}
 _TICKETS = itertools.count()
 
 
@@ -54,6 +52,7 @@ class _Live:
         since: When it began to wait, by `time.perf_counter`.
         turn: What it says next, while it waits for a reply.
         reply: That reply, where the generator is asked by each episode.
+        failed: What has become of it, while the environment that failed is closed.
     """
 
     index: int
@@ -67,6 +66,7 @@ class _Live:
     since: float = 0.0
     turn: Turn | None = None
     reply: Future[Generation] | None = field(default=None, repr=False)
+    failed: Trajectory | None = None
 
 
 class Rollout:
@@ -142,14 +142,14 @@ class Rollout:
         for episode in self._live.values():
             if episode.reply is not None:
                 episode.reply.cancel()
-            self._crew.leave(episode.worker)
+            self._crew.leave(episode.worker, 1 + len(episode.names))
         self._live.clear()
 
     # Asking
 
     def _play(self, episode: _Live) -> None:
         """Begin an attempt at an episode, in an environment that is there already if it can be."""
-        episode.turns = 0
+        episode.turns, episode.failed = 0, None
         name = self._assignments[episode.index].env
         episode.names.add(name)
         self._call(episode, "prepare", name)
@@ -158,13 +158,8 @@ class Rollout:
         """Have the worker of an episode do something."""
         self._await(episode)
         episode.act = act
-        episode.deadline = time.monotonic() + self._seconds(act)
+        episode.deadline = time.monotonic() + seconds_for(act, self._timeout)
         episode.worker.call(episode.ticket, act, *arguments)
-
-    def _seconds(self, act: str) -> float:
-        """How long a worker may take for something."""
-        seconds = math.inf if self._timeout is None else self._timeout
-        return max(seconds, _CONSTRUCTION) if act == "prepare" else seconds
 
     def _ask(self, episode: _Live, turn: Turn) -> None:
         """Have an episode wait for its next reply."""
@@ -187,11 +182,10 @@ class Rollout:
         """Have all live episodes answered in one call, in the order of their assignments."""
         episodes = sorted(self._live.values(), key=lambda episode: episode.index)
         turns = [episode.turn for episode in episodes if episode.turn is not None]
-        each = [turn.sampling for turn in turns]
         seeds = [self._assignments[episode.index].reply_seed(episode.turns) for episode in episodes]
         started = time.perf_counter()
         replies = self._generator.generate(
-            [turn.prompt_ids for turn in turns], each[0] if len(set(each)) == 1 else each, seeds
+            [turn.prompt_ids for turn in turns], joined([turn.sampling for turn in turns]), seeds
         )
         now = time.perf_counter()
         self.generating += now - started
@@ -225,7 +219,7 @@ class Rollout:
             else:
                 self._on_reply(episode, event.future)
         except BaseException:
-            self._crew.leave(episode.worker)
+            self._crew.leave(episode.worker, len(episode.names))
             raise
         self._tell()
 
@@ -237,9 +231,7 @@ class Rollout:
                 del self._live[ticket]
                 self._progress.timeouts += 1
                 self._progress.environment += time.perf_counter() - episode.since
-                seconds = self._seconds(episode.act)
-                error = f"TimeoutError: {_CALLS[episode.act]} took more than env_timeout={seconds:g} s"
-                self._on_loss(episode, error, hung=True)
+                self._on_loss(episode, overdue(episode.act, self._timeout), hung=True)
         self._tell()
 
     def _on_report(self, episode: _Live, report: Report) -> None:
@@ -250,39 +242,38 @@ class Rollout:
         elif episode.act == "prepare":
             assignment = self._assignments[episode.index]
             self._call(episode, "begin", assignment, self._sampling, self._policy_version)
+        elif episode.failed is not None:
+            note_closing(episode.failed, report.outcome)
+            self._on_end(episode, episode.failed, environment=True)
+        elif report.outcome.spoilt:
+            episode.failed = report.outcome.trajectory
+            self._call(episode, "discard")
         elif report.outcome.trajectory is not None:
-            self._on_end(episode, report.outcome.trajectory, environment=episode.act != "fail")
+            self._on_end(episode, report.outcome.trajectory, environment=False)
         else:
             self._ask(episode, report.outcome)
 
     def _on_reply(self, episode: _Live, future: Future[Generation]) -> None:
         self._progress.generation += time.perf_counter() - episode.since
         try:
-            reply = future.result()
+            self._take(episode, future.result())
         except GenerationError as error:
-            self._miss(episode, str(error))
+            self._take(episode, Generation.lost(str(error)))
         except CancelledError as error:
             raise RuntimeError("the generator was closed while episodes waited for its replies") from error
-        else:
-            self._take(episode, reply)
-
-    def _miss(self, episode: _Live, error: str) -> None:
-        """End an episode whose reply cannot be had."""
-        self._progress.lost_replies += 1
-        self._call(episode, "fail", GenerationError(error))
 
     def _take(self, episode: _Live, reply: Generation) -> None:
         if reply.error:
-            self._miss(episode, reply.error)
-            return
-        episode.turns += 1
-        self._progress.turns += 1
-        self._progress.tokens += len(reply.ids)
+            self._progress.lost_replies += 1
+        else:
+            episode.turns += 1
+            self._progress.turns += 1
+            self._progress.tokens += len(reply.ids)
         self._call(episode, "step", reply)
 
     def _on_end(self, episode: _Live, trajectory: Trajectory, *, environment: bool) -> None:
         """Take an episode that has ended, or play it again if it failed and the environment is to blame."""
-        if environment and self._failures.check(trajectory, episode.attempt):
+        if self._failures.check(trajectory, episode.attempt, environment=environment):
             self._progress.retried += 1
             episode.attempt += 1
             self._play(episode)
@@ -294,8 +285,11 @@ class Rollout:
         """Take an episode whose worker is lost, or have another one play it again."""
         self._crew.lose(episode.worker, hung=hung)
         self._progress.hung_threads = self._crew.hung_threads
-        assignment = self._assignments[episode.index]
-        trajectory = assignment.failed("" if assignment.task is None else str(assignment.task), error)
+        assignment, trajectory = self._assignments[episode.index], episode.failed
+        if trajectory is None:
+            trajectory = assignment.failed("" if assignment.task is None else str(assignment.task), error)
+        else:
+            note_closing(trajectory, error)
         if self._failures.check(trajectory, episode.attempt):
             self._progress.retried += 1
             self._play(_Live(episode.index, *self._crew.hire(assignment.env), attempt=episode.attempt + 1))

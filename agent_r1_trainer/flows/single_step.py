@@ -17,6 +17,7 @@ from agent_r1_trainer.environments.contract import (
     mended,
 )
 from agent_r1_trainer.flows.base import AgentFlowBase, Assignment, FlowTimes
+from agent_r1_trainer.flows.failures import FailurePolicy
 from agent_r1_trainer.generation.protocol import GenerationError, Generator, SamplingParams
 from agent_r1_trainer.prompts import PromptBuilder, reply_text
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
@@ -30,9 +31,11 @@ class SingleStepFlow(AgentFlowBase):
     Args:
         prompts: The panel: text, messages or token ids, one entry a task.
         reward: `reward(task position, reply text)` gives the reward. Where it raises, or gives no finite number, the
-            episode is masked; so it is where a prompt is none, or the chat template refuses it.
+            episode is masked; so it is where a prompt is none, the chat template refuses it, or the reply cannot be
+            had (`Generation.error`).
         tokenizer: Renders prompts and decodes replies.
         max_prompt_length: A task with a longer prompt is masked.
+        failures: Whether an episode that failed is masked or ends the run; none is played again.
         success_threshold: A reward of at least this counts as success.
         chat_template_kwargs: Passed to the chat template.
     """
@@ -45,6 +48,7 @@ class SingleStepFlow(AgentFlowBase):
         *,
         max_prompt_length: int,
         success_threshold: float = 1.0,
+        failures: FailurePolicy | None = None,
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self.times = FlowTimes()
@@ -53,6 +57,7 @@ class SingleStepFlow(AgentFlowBase):
         self._tokenizer = tokenizer
         self._max_prompt_length = max_prompt_length
         self._success_threshold = success_threshold
+        self._failures = FailurePolicy() if failures is None else failures
         self._template_kwargs = dict(chat_template_kwargs or {})
 
     @property
@@ -77,6 +82,7 @@ class SingleStepFlow(AgentFlowBase):
 
         Raises:
             TypeError: If an assignment's task is not a position.
+            EpisodeFailedError: An episode failed, and the policy for failures is to raise.
         """
         self.times = FlowTimes()
         started = time.perf_counter()
@@ -116,6 +122,8 @@ class SingleStepFlow(AgentFlowBase):
                 text=text,
             )
             self._score(trajectories[row], step, assignments[row])
+        for trajectory in trajectories:
+            self._failures.check(trajectory, 0, environment=False)
         self.times.environment += time.perf_counter() - started
         return trajectories
 

@@ -6,14 +6,29 @@ be used where it was made (a connection to SQLite, a browser) works.
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from agent_r1_trainer.flows.player import AnyPlayer
+__all__ = ["InlineWorker", "Played", "Report", "ThreadWorker", "Worker", "overdue", "seconds_for"]
 
-__all__ = ["InlineWorker", "Report", "ThreadWorker", "Worker"]
+_CONSTRUCTION = 600.0  # seconds: a first environment may read gigabytes of data
+_WORDS = {"begin": "reset()", "step": "step()", "discard": "close()", "close": "close()"}
+
+
+def seconds_for(act: str, timeout: float | None) -> float:
+    """How long a worker may take for something, where `env_timeout` is this; None waits for ever."""
+    seconds = math.inf if timeout is None else timeout
+    return seconds if act in _WORDS else max(seconds, _CONSTRUCTION)
+
+
+def overdue(act: str, timeout: float | None) -> str:
+    """What is said of a worker that has had its time."""
+    if act in _WORDS:
+        return f"TimeoutError: {_WORDS[act]} took more than env_timeout={timeout:g} s"
+    return f"TimeoutError: construction took more than {seconds_for(act, timeout):g} s"
 
 
 class Report(NamedTuple):
@@ -28,6 +43,16 @@ class Report(NamedTuple):
     ticket: int
     outcome: Any
     error: BaseException | None
+
+
+class Played(Protocol):
+    """What a worker works for: a player, or somebody else with environments. It calls any method by its name."""
+
+    def close(self) -> None:
+        """Close the environments."""
+
+    def kill(self) -> None:
+        """End at once what can be ended from outside; from any thread."""
 
 
 class Worker(Protocol):
@@ -55,7 +80,7 @@ class InlineWorker:
         reports: Where the ends of calls go.
     """
 
-    player: AnyPlayer
+    player: Played
     reports: SimpleQueue[Any]
 
     def call(self, ticket: int, act: str, *arguments: Any) -> None:
@@ -84,7 +109,7 @@ class ThreadWorker:
         reports: Where the ends of calls go.
     """
 
-    def __init__(self, player: AnyPlayer, reports: SimpleQueue[Any]) -> None:
+    def __init__(self, player: Played, reports: SimpleQueue[Any]) -> None:
         self._player = player
         self._calls: SimpleQueue[tuple[int, str, tuple[Any, ...]] | None] = SimpleQueue()
         self._thread = threading.Thread(
@@ -111,7 +136,7 @@ class ThreadWorker:
 
 
 def _work(
-    player: AnyPlayer, calls: SimpleQueue[tuple[int, str, tuple[Any, ...]] | None], reports: SimpleQueue[Any]
+    player: Played, calls: SimpleQueue[tuple[int, str, tuple[Any, ...]] | None], reports: SimpleQueue[Any]
 ) -> None:
     try:
         while (call := calls.get()) is not None:

@@ -1,10 +1,4 @@
-"""From a back end that answers one prompt at a time to one that answers many at once, and back.
-
-A reply depends on its prompt and its seed alone, but two batches of different make-up round differently in the last
-bits, and a sampled token flips where its uniform number falls into that gap. `BatchingGenerator` can therefore wait
-until everyone who takes part has asked: then it makes the batches that a lockstep loop makes, in the same order, and
-the same ids and log-probabilities come out to the last bit, whatever the environments' delays were.
-"""
+"""From a back end that answers one prompt at a time to one that answers many at once, and back."""
 
 from __future__ import annotations
 
@@ -15,9 +9,17 @@ import weakref
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
-from agent_r1_trainer.generation.protocol import AsyncGenerator, Generation, Generator, SamplingParams
+from agent_r1_trainer.generation.protocol import (
+    AsyncGenerator,
+    Generation,
+    GenerationError,
+    Generator,
+    SamplingParams,
+    joined,
+    spread,
+)
 
 __all__ = ["BatchingGenerator", "BlockingGenerator"]
 
@@ -59,15 +61,13 @@ class BlockingGenerator:
     ) -> list[Generation]:
         """Ask for all replies at once and wait for them; see `Generator.generate`.
 
-        Nothing says here which prompts are of one episode, so each counts as one of its own.
-
-        Raises:
-            GenerationError: One of them cannot be had; the others are given up.
+        Nothing says here which prompts are of one episode, so each counts as one of its own. A `GenerationError` is the
+        `Generation.error` of the reply that cannot be had.
         """
-        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else sampling
+        each = spread(sampling, len(prompts))
         asked = [self.submit(*one, episode=one[2]) for one in zip(prompts, each, seeds, strict=True)]
         try:
-            return [reply.result() for reply in asked]
+            return [_reply_of(reply) for reply in asked]
         finally:
             for reply in asked:
                 reply.cancel()
@@ -105,6 +105,13 @@ class BlockingGenerator:
         return self._loop
 
 
+def _reply_of(asked: Future[Generation]) -> Generation:
+    try:
+        return asked.result()
+    except GenerationError as error:
+        return Generation.lost(str(error))
+
+
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
@@ -123,16 +130,15 @@ class _Question:
     prompt: list[int]
     sampling: SamplingParams
     seed: int
-    episode: Hashable
     reply: asyncio.Future[Generation]
 
 
 class BatchingGenerator:
     """An `AsyncGenerator` made of a `Generator`: what waits is answered together, in one call.
 
-    Episodes that `join` form a barrier: nothing is answered until all of them have asked, and then in the order in
-    which they joined. While nobody has joined, what was asked in one turn of the event loop is answered together. The
-    generator is called in the thread of the loop, which stands still meanwhile.
+    That is what was asked in one turn of the event loop, in whose thread the generator is called; the loop stands still
+    meanwhile. A reply depends on its prompt and its seed alone, but two batches of different make-up round differently
+    in the last bits.
 
     Args:
         generator: Answers the prompts.
@@ -140,22 +146,12 @@ class BatchingGenerator:
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
-        self._joined: dict[Hashable, None] = {}  # ordered
         self._waiting: list[_Question] = []
         self._scheduled = False
 
-    def join(self, episode: Hashable) -> None:
-        """Have every batch wait for this episode, until it leaves."""
-        self._joined[episode] = None
-
-    def leave(self, episode: Hashable) -> None:
-        """Wait for this episode no longer; one that never joined may leave too."""
-        self._joined.pop(episode, None)
-        self._schedule()
-
     async def answer(self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable) -> Generation:
         """Answer one prompt; see `AsyncGenerator.answer`. What the generator raises, all of its batch get."""
-        question = _Question(prompt, sampling, seed, episode, asyncio.get_running_loop().create_future())
+        question = _Question(prompt, sampling, seed, asyncio.get_running_loop().create_future())
         self._waiting.append(question)
         self._schedule()
         try:
@@ -165,18 +161,14 @@ class BatchingGenerator:
                 self._waiting.remove(question)
 
     def _schedule(self) -> None:
-        """Answer after those who can run now have run, if nobody is missing then."""
+        """Answer after those who can run now have run."""
         if self._waiting and not self._scheduled:
             self._scheduled = True
             self._waiting[0].reply.get_loop().call_soon(self._answer)
 
     def _answer(self) -> None:
         self._scheduled = False
-        if not self._joined.keys() <= {question.episode for question in self._waiting}:
-            return
-        place = {episode: index for index, episode in enumerate(self._joined)}
-        waiting = sorted(self._waiting, key=lambda question: place.get(question.episode, len(place)))
-        self._waiting = []
+        waiting, self._waiting = self._waiting, []
         batches: dict[SamplingParams, list[_Question]] = {}
         for question in waiting:
             batches.setdefault(replace(question.sampling, stop_strings=()), []).append(question)
@@ -185,11 +177,10 @@ class BatchingGenerator:
 
 
 def _answer_batch(generator: Generator, batch: Sequence[_Question]) -> None:
-    each: list[Any] = [question.sampling for question in batch]
     try:
         replies = generator.generate(
             [question.prompt for question in batch],
-            each[0] if len(set(each)) == 1 else each,
+            joined([question.sampling for question in batch]),
             [question.seed for question in batch],
         )
     except Exception as error:

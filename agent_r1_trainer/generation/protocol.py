@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["AsyncGenerator", "Generation", "GenerationError", "Generator", "SamplingParams"]
+__all__ = ["AsyncGenerator", "Generation", "GenerationError", "Generator", "SamplingParams", "joined", "spread"]
 
 
 class GenerationError(RuntimeError):
@@ -60,6 +60,16 @@ class SamplingParams:
         return self.temperature == 0
 
 
+def spread(sampling: SamplingParams | Sequence[SamplingParams], count: int) -> list[SamplingParams]:
+    """How to sample each of `count` replies, whether that was said for all alike or for each."""
+    return [sampling] * count if isinstance(sampling, SamplingParams) else list(sampling)
+
+
+def joined(each: Sequence[SamplingParams]) -> SamplingParams | Sequence[SamplingParams]:
+    """How to sample some replies, as `Generator.generate` takes it: once where it is the same for all."""
+    return each[0] if len(set(each)) == 1 else each
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One sampled reply.
@@ -77,6 +87,11 @@ class Generation:
     logprobs: list[float] | None
     finish: Literal["stop", "length"]
     error: str = ""
+
+    @classmethod
+    def lost(cls, reason: str) -> Generation:
+        """What stands in the place of a reply that cannot be had."""
+        return cls([], None, "length", error=reason)
 
 
 @runtime_checkable
@@ -97,7 +112,7 @@ class Generator(Protocol):
             seeds: One seed a prompt: the reply is a function of the prompt and its seed, not of its neighbours.
 
         Returns:
-            One reply a prompt, in order.
+            One reply a prompt, in order; `Generation.lost` in the place of one that cannot be had, and alone.
         """
         ...
 
@@ -120,6 +135,6 @@ class AsyncGenerator(Protocol):
             episode: The replies of an episode share it, so that a back end can keep them on one server.
 
         Raises:
-            GenerationError: The reply cannot be had: the episode is masked. Any other exception ends the run.
+            GenerationError: The reply cannot be had, which costs the episode. Any other exception ends the run.
         """
         ...

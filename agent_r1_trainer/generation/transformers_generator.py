@@ -19,7 +19,7 @@ from agent_r1_trainer._compat import base_causal_lm, find_trunk
 from agent_r1_trainer.fields import Budget
 from agent_r1_trainer.generation.contexts import CachedRow, Context, PaddedContext, RowContext
 from agent_r1_trainer.generation.prefixes import PrefixIndex
-from agent_r1_trainer.generation.protocol import Generation, SamplingParams
+from agent_r1_trainer.generation.protocol import Generation, SamplingParams, spread
 from agent_r1_trainer.generation.sampling import row_uniforms, sample_tokens
 from agent_r1_trainer.generation.stop_strings import StopStrings
 from agent_r1_trainer.packing import merge_obstacle
@@ -83,7 +83,7 @@ class TransformersGenerator:
             ValueError: If a prompt is empty, there is not one seed a prompt, or the sampling parameters cannot be used
                 together or without a tokenizer.
         """
-        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        each = spread(sampling, len(prompts))
         strings = [row.stop_strings for row in each]
         if len(each) != len(prompts) or len({replace(row, stop_strings=()) for row in set(each)}) > 1:
             raise ValueError("expected sampling parameters for each prompt that differ in stop_strings only")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from agent_r1_trainer.generation.protocol import Generation, SamplingParams
+from agent_r1_trainer.generation.protocol import Generation, SamplingParams, spread
 from agent_r1_trainer.generation.vllm_requests import BadAnswerError, checked_reply, finished
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class VLLMEngine:
         Raises:
             ValueError: A prompt is empty, or there are stop strings and no tokenizer.
         """
-        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        each = spread(sampling, len(prompts))
         if not all(prompts):
             raise ValueError("cannot answer an empty prompt: the model needs at least one token")
         if any(row.stop_strings for row in each) and self._tokenizer is None:
@@ -132,7 +132,7 @@ class VLLMEngine:
         try:
             ids, logprobs = checked_reply(ids, logprobs, sampling)
         except BadAnswerError as error:
-            return Generation([], None, "length", error=f"vLLM's engine: {error}")
+            return Generation.lost(f"vLLM's engine: {error}")
         return finished(ids, logprobs, sampling, self._tokenizer, ended=output.finish_reason == "stop")
 
 

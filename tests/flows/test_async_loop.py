@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_r1_trainer.environments.factory import EnvFactory
-from agent_r1_trainer.flows import AgentEnvLoop, Assignment, AsyncEnvLoop, FailurePolicy
+from agent_r1_trainer.flows import AgentEnvLoop, Assignment, AsyncEnvLoop, FailurePolicy, SingleStepFlow
 from agent_r1_trainer.flows.crew import HungThreadsError
 from agent_r1_trainer.flows.failures import EpisodeFailedError
 from agent_r1_trainer.generation import (
@@ -30,10 +30,13 @@ from tests.helpers.cues import CueEnv
 from tests.helpers.fault_envs import (
     RELEASE,
     AloneEnv,
+    BadlyClosedEnv,
     BoundEnv,
     DelayedEnv,
+    ExitingCloseEnv,
     ExitingEnv,
     FaultyEnv,
+    HangingCloseEnv,
     MeetingEnv,
     notes,
 )
@@ -209,21 +212,20 @@ def faulty(folder: Any, workers: str, **kwargs: Any) -> partial[FaultyEnv]:
 def test_faults_cost_their_own_episodes_and_nothing_is_lost(workers, retries, tmp_path, released):
     before = threading.active_count()
     flow = loop(
-        faulty(tmp_path, workers),
+        faulty(tmp_path, workers, share=0.4),
         env_workers=workers,
-        env_timeout=3.0,
-        concurrency=8,
+        env_timeout=0.75,
         failures=FailurePolicy(retries),
     )
     generator = ScriptedGenerator(TOKENIZER, last_cue)
-    trajectories = flow.run(assignments(40), generator, SAMPLING)
+    trajectories = flow.run(assignments(24), generator, SAMPLING)  # all at once, so that those that hang do so together
     injected = {kind: notes(tmp_path, f"fault-{kind}") for kind in ("raise", "hang", "die")}
-    assert all(injected.values()) and len(trajectories) == 40
+    assert all(injected.values()) and len(trajectories) == 24
     progress = flow.progress
     assert (progress.timeouts, progress.crashes) == (injected["hang"], injected["die"])
     assert (progress.retried, progress.masked)[:: 1 if retries else -1] == (sum(injected.values()), 0)
     masked = [trajectory for trajectory in trajectories if trajectory.masked]
-    assert len(masked) == progress.masked and [t.group for t in trajectories] == [i // 2 for i in range(40)]
+    assert len(masked) == progress.masked and [t.group for t in trajectories] == [i // 2 for i in range(24)]
     assert all(trajectory.success for trajectory in trajectories if not trajectory.masked)
     if not retries:
         errors = sorted({trajectory.error.split(":")[0] for trajectory in masked})
@@ -238,6 +240,120 @@ def test_faults_cost_their_own_episodes_and_nothing_is_lost(workers, retries, tm
     assert threading.active_count() == before and not multiprocessing.active_children()
     gone = sum(injected[kind] for kind in ("hang", "die")) if workers == "processes" else 0
     assert notes(tmp_path, "built") == notes(tmp_path, "closed") + gone
+
+
+FIRST = "ConnectionError: the server is gone; closing the environment then failed too: "
+
+
+@pytest.mark.parametrize("workers", ["step", *WORKERS])
+@pytest.mark.filterwarnings("ignore:.*closing")
+def test_what_closing_raises_is_added_to_the_first_error(workers):
+    flow = (
+        AgentEnvLoop(BadlyClosedEnv, TOKENIZER, max_prompt_length=200)
+        if workers == "step"
+        else loop(BadlyClosedEnv, env_workers=workers)
+    )
+    [trajectory] = flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    assert trajectory.error == FIRST + "OSError: the port is still open" and trajectory.masked
+    assert len(trajectory) == 1
+    flow.close()
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_close_that_hangs_or_ends_its_program_does_not_hide_the_first_error(workers, released):
+    for make_env, second in (
+        (HangingCloseEnv, "TimeoutError: close() took more than env_timeout=1 s"),
+        (ExitingCloseEnv, "SystemExit: not like this"),
+    ):
+        flow = loop(make_env, env_workers=workers, env_timeout=1.0)
+        trajectories = flow.run(assignments(2), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+        for trajectory in trajectories:
+            assert trajectory.error.startswith(FIRST) and trajectory.error.endswith(second) and trajectory.masked
+        assert (flow.progress.timeouts, flow.progress.crashes) == ((2, 0) if "Timeout" in second else (0, 2))
+        RELEASE.set()
+        flow.close()
+        RELEASE.clear()
+
+
+class SlowlyClosedEnv(CueEnv):
+    closed = 0
+
+    def close(self):
+        threading.Event().wait(0.4)
+        type(self).closed += 1
+
+
+def test_every_environment_has_its_own_time_to_close():
+    """One worker has two of them."""
+    SlowlyClosedEnv.closed = 0
+    flow = loop({"a": SlowlyClosedEnv, "b": SlowlyClosedEnv}, concurrency=1, env_timeout=0.6)
+    flow.run([Assignment(0, 1, env=name) for name in "ab"], ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    before = SlowlyClosedEnv.closed  # those that were only looked at
+    flow.close()
+    assert SlowlyClosedEnv.closed == before + 2 and not flow.hung_threads
+
+
+class StuckEnv(CueEnv):
+    """Hangs while it is built, or looked at, or closed."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        if where == "building":
+            RELEASE.wait()
+
+    @property
+    def tasks(self) -> Any:
+        if self.where == "looking":
+            RELEASE.wait()
+        return self.panel
+
+    @tasks.setter
+    def tasks(self, panel: Any) -> None:
+        self.panel = panel
+
+    def close(self):
+        if self.where == "closing":
+            RELEASE.wait()
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("where", ["building", "looking"])
+def test_an_environment_that_hangs_while_it_is_looked_at_is_an_error(workers, where, released, monkeypatch):
+    monkeypatch.setattr("agent_r1_trainer.flows.workers._CONSTRUCTION", 0.3)
+    flow = loop({"stuck": partial(StuckEnv, where)}, env_workers=workers, env_timeout=0.2)
+    with pytest.raises(
+        TimeoutError, match=r"environment 'stuck' cannot be looked at.*construction took more than 0.3 s"
+    ):
+        flow.panels  # noqa: B018
+    flow.close()
+    RELEASE.set()
+    until = time.monotonic() + 20
+    while flow.hung_threads and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not flow.hung_threads
+
+
+def test_one_that_hangs_when_it_is_closed_again_holds_up_nothing(released):
+    flow = loop(partial(StuckEnv, "closing"), env_timeout=0.3)
+    assert flow.num_tasks == 8
+    trajectories = flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    assert trajectories[0].success and flow.progress.hung_threads == 1
+    flow.close()
+    assert flow.hung_threads == 2
+    RELEASE.set()
+
+
+class PlainErrorEnv(CueEnv):
+    def __init__(self) -> None:
+        raise FileNotFoundError("no such data")
+
+
+def test_what_the_first_construction_raises_is_the_callers_error_with_a_deadline_too():
+    flow = loop(PlainErrorEnv, env_timeout=5.0)
+    with pytest.raises(FileNotFoundError, match="no such data"):
+        flow.check(SAMPLING)
+    flow.close()
 
 
 def test_an_episode_that_fails_again_and_again_is_masked(tmp_path):
@@ -362,7 +478,7 @@ class Answers:
 
 def test_replies_of_an_episode_share_its_name_and_one_that_is_missing_masks_it(tmp_path):
     answers = Answers(missing=(2,))
-    flow = loop(faulty(tmp_path, "threads", share=0.0), concurrency=1, failures=FailurePolicy(3, then="raise"))
+    flow = loop(faulty(tmp_path, "threads", share=0.0), concurrency=1, failures=FailurePolicy(3))
     trajectories = flow.run(assignments(4), answers, SAMPLING)
     assert [trajectory.masked for trajectory in trajectories] == [False, True, False, False]
     assert trajectories[1].error == "GenerationError: no server is left" and len(trajectories[1]) == 2
@@ -371,6 +487,62 @@ def test_replies_of_an_episode_share_its_name_and_one_that_is_missing_masks_it(t
     assert (flow.progress.lost_replies, flow.progress.masked, answers.closed) == (1, 1, 1)
     flow.close()
     assert notes(tmp_path, "built") == notes(tmp_path, "closed") == 2  # one is only looked at
+
+
+def play_in_step(generator: Any, failures: FailurePolicy | None = None) -> tuple[list[Trajectory], int]:
+    flow = AgentEnvLoop(CueEnv, TOKENIZER, max_prompt_length=200, failures=failures)
+    return flow.run(assignments(4), generator, SAMPLING), flow.progress.lost_replies
+
+
+def play_side_by_side(generator: Any, failures: FailurePolicy | None = None) -> tuple[list[Trajectory], int]:
+    flow = loop(failures=failures)
+    try:
+        return flow.run(assignments(4), generator, SAMPLING), flow.progress.lost_replies
+    finally:
+        flow.close()
+
+
+def play_once(generator: Any, failures: FailurePolicy | None = None) -> tuple[list[Trajectory], int]:
+    flow = SingleStepFlow(
+        ["left", "right"] * 2, lambda task, reply: 1.0, TOKENIZER, max_prompt_length=50, failures=failures
+    )
+    found = flow.run(assignments(4), generator, SAMPLING)
+    return found, sum("GenerationError" in trajectory.error for trajectory in found)
+
+
+REFUSED = assignments(2)[1].reply_seed(0)
+
+
+class Refusing:
+    """Has no reply to one prompt, and says so in its place."""
+
+    def generate(self, prompts: Any, sampling: Any, seeds: Sequence[int]) -> list[Generation]:
+        replies = ScriptedGenerator(TOKENIZER, last_cue).generate(prompts, sampling, seeds)
+        lost = Generation.lost("no server is left")
+        return [lost if seed == REFUSED else reply for seed, reply in zip(seeds, replies, strict=True)]
+
+
+class RefusingAlone:
+    """Has no reply to one prompt, and raises."""
+
+    async def answer(self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable) -> Generation:
+        if seed == REFUSED:
+            raise GenerationError("no server is left")
+        return ScriptedGenerator(TOKENIZER, last_cue).generate([prompt], sampling, [seed])[0]
+
+
+@pytest.mark.parametrize("play", [play_in_step, play_side_by_side, play_once])
+@pytest.mark.parametrize("make", [Refusing, lambda: BlockingGenerator(RefusingAlone())])
+def test_a_reply_that_cannot_be_had_costs_its_episode_in_every_flow(play, make):
+    generator = make()
+    trajectories, lost = play(generator, FailurePolicy(3))  # it is not played again: it was asked for everywhere
+    assert [trajectory.masked for trajectory in trajectories] == [False, True, False, False] and lost == 1
+    assert trajectories[1].error == "GenerationError: no server is left"
+    assert all(trajectory.success for trajectory in trajectories if not trajectory.masked)
+    with pytest.raises(EpisodeFailedError, match="task.*1.*no server is left.*env_failure='mask'"):
+        play(generator, FailurePolicy(then="raise"))
+    if isinstance(generator, BlockingGenerator):
+        generator.close()
 
 
 @pytest.mark.parametrize("workers", WORKERS)

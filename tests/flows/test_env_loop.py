@@ -86,7 +86,7 @@ class Losing(ScriptedGenerator):
 
 @pytest.mark.parametrize("workers", [None, "inline"])
 def test_a_reply_that_cannot_be_had_masks_its_episode_and_blames_no_environment(workers):
-    failures = FailurePolicy(2, then="raise")
+    failures = FailurePolicy(2)
     flow = loop(failures=failures) if workers is None else AsyncEnvLoop(
         CueEnv, TOKENIZER, max_prompt_length=200, failures=failures, env_workers=workers
     )  # fmt: skip

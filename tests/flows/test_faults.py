@@ -118,7 +118,7 @@ def check(figures: dict[str, float], *, retries: int, processes: bool) -> None:
 
 @pytest.mark.parametrize(("workers", "retries"), [("threads", 1), ("processes", 0)])
 def test_a_short_series_of_faults(workers, retries, tmp_path, released):
-    figures = series(tmp_path / "series", workers, 16, retries=retries, share=0.3, timeout=3.0)
+    figures = series(tmp_path / "series", workers, 8, retries=retries, share=0.5, timeout=0.75)
     check(figures, retries=retries, processes=workers == "processes")
 
 

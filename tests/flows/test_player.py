@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_trainer.flows import Assignment, AsyncEnvLoop
-from agent_r1_trainer.flows.player import PlayerSetup, RemotePlayer, WorkerDiedError
+from agent_r1_trainer.flows.player import PlayerSetup, RemotePlayer, WorkerDiedError, _context
 from agent_r1_trainer.generation import SamplingParams
 from tests.helpers.cues import CueEnv
 from tests.helpers.fault_envs import StartingEnv
@@ -98,7 +100,7 @@ def test_environments_end_with_the_program_however_it_ends(how, tmp_path):
 
 
 def player(factory: object = CueEnv) -> RemotePlayer:
-    setup = PlayerSetup({"": factory}, make_tokenizer(), {"": ""}, {"max_prompt_length": 50})
+    setup = PlayerSetup({"": factory}, make_tokenizer(), {"": ""}, (), {"max_prompt_length": 50})
     return RemotePlayer(bytes(ForkingPickler.dumps(setup)))
 
 
@@ -126,3 +128,87 @@ def test_a_setup_that_cannot_be_read_there_is_said():
     with pytest.raises(WorkerDiedError, match="UnpicklingError"):
         remote.prepare("")
     remote.close()
+
+
+def test_whoever_kills_a_player_does_not_wait_for_its_process_to_start(monkeypatch):
+    kind, starting, go = _context([]).Process, threading.Event(), threading.Event()
+    start = kind.start
+
+    def start_late(process):
+        starting.set()
+        assert go.wait(60)
+        start(process)
+
+    monkeypatch.setattr(kind, "start", start_late)
+    remote, raised = player(), []
+
+    def prepare():
+        try:
+            remote.prepare("")
+        except WorkerDiedError as error:
+            raised.append(str(error))
+
+    preparing, killing = threading.Thread(target=prepare), threading.Thread(target=remote.kill)
+    preparing.start()
+    assert starting.wait(60)
+    killing.start()
+    killing.join(20)
+    waited = killing.is_alive()
+    go.set()
+    preparing.join(60)
+    assert not waited and len(raised) == 1 and "SIGKILL" in raised[0]
+    remote.close()
+    assert not multiprocessing.active_children()
+
+
+LIGHT = """
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from agent_r1_trainer.environments.factory import EnvFactory
+from agent_r1_trainer.flows import Assignment, AsyncEnvLoop
+from agent_r1_trainer.generation import Generation, SamplingParams
+
+
+def make_env(folder):
+    before = set(sys.modules)
+    env = EnvFactory("AgentR1/HotpotQA-v0", recipe="native")()
+    own = {name.partition(".")[0] for name in set(sys.modules) - before}
+    Path(folder, str(os.getpid())).write_text(f"{'torch' in sys.modules} {'agent_r1_envs' in own}")
+    return env
+
+
+class Stops:
+    def generate(self, prompts, sampling, seeds):
+        return [Generation([2], [-0.5], "stop") for _ in prompts]
+
+
+def main():
+    import torch
+    from agent_r1_trainer.tiny_policy.tokenizer import build_tokenizer
+
+    flow = AsyncEnvLoop(
+        partial(make_env, sys.argv[1]), build_tokenizer(["river"]), max_prompt_length=4096, env_workers="processes"
+    )
+    flow.run([Assignment(i, 1) for i in range(2)], Stops(), SamplingParams(4, (2,)))
+    flow.close()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_imports_nothing_of_training_and_its_environment_not_by_itself(tmp_path):
+    script, folder = tmp_path / "script.py", tmp_path / "seen"
+    script.write_text(LIGHT)
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'wrappers'}"}
+    program = subprocess.Popen([sys.executable, str(script), str(folder)], cwd=ROOT, env=environment)
+    assert program.wait(300) == 0
+    seen = {int(file.name): file.read_text() for file in folder.iterdir()}
+    assert seen.pop(program.pid) == "True True"
+    assert list(seen.values()) == ["False False"] * 2

@@ -60,41 +60,12 @@ def test_there_and_back_changes_no_token():
     assert [(len(call[0]), call[1]) for call in generator.calls] == [(9, SAMPLING)]
 
 
-def test_who_joined_is_waited_for_and_the_order_is_that_of_joining():
-    """Three turns of nine episodes with random delays: the batches are those of lockstep."""
-    rng = random.Random(3)
-
-    async def play(generator: BatchingGenerator, episode: int, delays: list[float]) -> list[Generation]:
-        replies = []
-        for turn, delay in enumerate(delays):
-            await asyncio.sleep(delay)
-            replies.append(await generator.answer([3 + episode, 4 + turn], SAMPLING, episode, episode=episode))
-        generator.leave(episode)
-        return replies
-
-    async def play_all(generator: BatchingGenerator) -> list[list[Generation]]:
-        for episode in range(9):
-            generator.join(episode)
-        delays = [[rng.random() / 100 for _ in range(3 if episode % 3 else 2)] for episode in range(9)]
-        return await asyncio.gather(*(play(generator, episode, delays[episode]) for episode in range(9)))
-
-    recorded = Recorded()
-    asyncio.run(play_all(BatchingGenerator(recorded)))
-    assert [call[2] for call in recorded.calls] == [[*range(9)], [*range(9)], [1, 2, 4, 5, 7, 8]]
-
-
-def test_a_joined_episode_that_leaves_or_gives_up_holds_nobody():
+def test_who_gives_up_is_not_asked_for():
     async def play() -> None:
         generator = BatchingGenerator(recorded)
-        for episode in "abc":
-            generator.join(episode)
-        first = asyncio.ensure_future(generator.answer([3], SAMPLING, 0, episode="a"))
         lost = asyncio.ensure_future(generator.answer([4], SAMPLING, 1, episode="b"))
-        await asyncio.sleep(0.01)
-        assert not recorded.calls
+        first = asyncio.ensure_future(generator.answer([3], SAMPLING, 0, episode="a"))
         lost.cancel()
-        generator.leave("b")
-        generator.leave("c")
         await asyncio.wait_for(first, 10)
 
     recorded = Recorded()
@@ -147,8 +118,9 @@ def test_a_reply_that_cannot_be_had_is_an_error_of_its_own():
         assert good.result(10).ids == [5]
         with pytest.raises(GenerationError, match="no server is left"):
             bad.result(10)
-        with pytest.raises(GenerationError, match="no server is left"):
-            blocking.generate([[5], [6], [7]], SAMPLING, [0, 1, 2])
+        replies = blocking.generate([[5], [6]], SAMPLING, [0, 1])
+        assert [(reply.ids, reply.error) for reply in replies] == [([5], ""), ([], "no server is left")]
+        blocking.submit([7], SAMPLING, 2, episode=2).cancel()
         assert len(odd.loops) == 1
     assert (odd.closed, odd.cancelled) == (1, 1) and threading.active_count() == before
 

@@ -150,6 +150,37 @@ class ExitingEnv(CueEnv):
             RELEASE.wait()
 
 
+class BadlyClosedEnv(CueEnv):
+    """Raises in its first step, and then cannot be closed."""
+
+    how = "raise"
+
+    def step(self, action):
+        self.failed = True
+        raise ConnectionError("the server is gone")
+
+    def close(self):
+        if not hasattr(self, "failed"):
+            return
+        if self.how == "hang":
+            RELEASE.wait()
+        elif self.how == "exit":
+            sys.exit("not like this")
+        raise OSError("the port is still open")
+
+
+class HangingCloseEnv(BadlyClosedEnv):
+    """Never comes back from that."""
+
+    how = "hang"
+
+
+class ExitingCloseEnv(BadlyClosedEnv):
+    """Ends its program in that."""
+
+    how = "exit"
+
+
 class AloneEnv(CueEnv):
     """Says that two of its kind must not work in one process at the same time."""
 
