@@ -94,9 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--bar", type=float, default=0.5, help="Seconds that a rollout may wait with workers.")
     args = parser.parse_args(arguments)
-    print(
-        f"{args.episodes} environments x {args.seconds:g} s x {args.turns} turns, seconds of waiting (bar {args.bar:g})"
-    )
+    sizes = f"{args.episodes} environments x {args.seconds:g} s x {args.turns} turns"
+    print(f"{sizes}, seconds of waiting (bar {args.bar:g})")
     print(f"{'':10} {'first':>8} {'others':>8}")
     good = True
     for kind in ("in step", "inline", "threads", "processes"):
