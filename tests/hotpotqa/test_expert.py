@@ -35,7 +35,7 @@ def mean_recall(results: list[dict[str, Any]]) -> float:
     return sum(info["reward_info"]["support_recall"] for info in results) / len(results)
 
 
-@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("split", [pytest.param("train", marks=pytest.mark.slow), "validation", "test"])
 def test_every_embedded_task_is_solved_with_all_its_evidence(split: str) -> None:
     results = play(HotpotQAEnv(split))
     assert mean_recall(results) == 1.0
