@@ -64,13 +64,12 @@ class BlockingGenerator:
         Nothing says here which prompts are of one episode, so each counts as one of its own. A `GenerationError` is the
         `Generation.error` of the reply that cannot be had.
         """
-        each = spread(sampling, len(prompts))
-        asked = [self.submit(*one, episode=one[2]) for one in zip(prompts, each, seeds, strict=True)]
+        questions = list(zip(prompts, spread(sampling, len(prompts)), seeds, strict=True))
+        replies = asyncio.run_coroutine_threadsafe(_answer_all(self.asynchronous, questions), self._running())
         try:
-            return [_reply_of(reply) for reply in asked]
+            return replies.result()
         finally:
-            for reply in asked:
-                reply.cancel()
+            replies.cancel()  # Ctrl-C
 
     def close(self) -> None:
         """Close what the back end holds and end the thread; the next question starts a new one."""
@@ -105,11 +104,21 @@ class BlockingGenerator:
         return self._loop
 
 
-def _reply_of(asked: Future[Generation]) -> Generation:
+async def _answer_all(
+    asynchronous: AsyncGenerator, questions: Sequence[tuple[list[int], SamplingParams, int]]
+) -> list[Generation]:
+    async def answer(prompt: list[int], sampling: SamplingParams, seed: int) -> Generation:
+        try:
+            return await asynchronous.answer(prompt, sampling, seed, episode=seed)
+        except GenerationError as error:
+            return Generation.lost(str(error))
+
+    asked = [asyncio.ensure_future(answer(*question)) for question in questions]
     try:
-        return asked.result()
-    except GenerationError as error:
-        return Generation.lost(str(error))
+        return await asyncio.gather(*asked)
+    finally:  # the others too where one of them raised something else
+        for reply in asked:
+            reply.cancel()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -125,6 +125,19 @@ def test_a_reply_that_cannot_be_had_is_an_error_of_its_own():
     assert (odd.closed, odd.cancelled) == (1, 1) and threading.active_count() == before
 
 
+def test_where_one_ends_the_run_the_others_are_given_up():
+    class Broken(Odd):
+        async def answer(self, prompt, sampling, seed, *, episode):
+            if seed == 1:
+                raise MemoryError("none left")
+            return await super().answer(prompt, sampling, seed, episode=episode)
+
+    broken = Broken()
+    with BlockingGenerator(broken) as blocking, pytest.raises(MemoryError, match="none left"):
+        blocking.generate([[5], [6], [7]], SAMPLING, [0, 2, 1])
+    assert (broken.closed, broken.cancelled) == (1, 1)
+
+
 def test_it_can_be_used_again_after_close_and_in_a_running_loop():
     odd = Odd()
     blocking = BlockingGenerator(odd)
