@@ -85,7 +85,15 @@ class Crew:
         worker.kill()
         if self._kind == "processes" or not hung:
             self.leave(worker, 1)
-            return
+        else:
+            self.abandon(worker)
+
+    def abandon(self, worker: Worker) -> None:
+        """Leave a thread behind in an environment that has not returned; it ends once it comes back.
+
+        Raises:
+            HungThreadsError: Too many threads are.
+        """
         worker.stop()
         self._lost.append(worker)
         left = self.hung_threads

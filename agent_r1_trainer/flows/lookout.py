@@ -49,7 +49,7 @@ class Lookout:
             report: Report = self._reports.get(timeout=seconds_for("look", self._timeout))
         except queue.Empty:
             worker, self._worker = self._worker, None
-            self._crew.lose(worker, hung=True)
+            self._crew.abandon(worker)
             reason = overdue("look", self._timeout).removeprefix("TimeoutError: ")
             which = f"the environment {name!r}" if name else "the environment"
             raise TimeoutError(f"{which} cannot be looked at: its {reason}") from None
@@ -67,7 +67,7 @@ class Lookout:
         seconds = seconds_for("close", self._timeout) * max(len(self._shelf), 1)
         worker.stop()
         if not worker.join(seconds):
-            self._crew.lose(worker, hung=True)
+            self._crew.abandon(worker)
 
 
 class _Looker:

@@ -260,6 +260,7 @@ def test_what_closing_raises_is_added_to_the_first_error(workers):
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.filterwarnings("ignore:.*closing")
 def test_a_close_that_hangs_or_ends_its_program_does_not_hide_the_first_error(workers, released):
     for make_env, second in (
         (HangingCloseEnv, "TimeoutError: close() took more than env_timeout=1 s"),

@@ -43,7 +43,7 @@ def gone(pids: list[int]) -> bool:
 @pytest.mark.parametrize(
     ("dies", "error"),
     [
-        (False, "TimeoutError: reset() took more than env_timeout=5 s"),
+        (False, "TimeoutError: reset() took more than env_timeout=2 s"),
         (True, "WorkerDiedError: the environment's process ended with code 3 in begin"),
     ],
 )
@@ -54,7 +54,7 @@ def test_what_an_environment_has_started_ends_with_it(dies, error, tmp_path):
         make_tokenizer(),
         max_prompt_length=50,
         env_workers="processes",
-        env_timeout=5.0,
+        env_timeout=2.0,
     )
     generator = ScriptedGenerator(make_tokenizer(), lambda prompt: "a <end>")
     [trajectory] = flow.run([Assignment(0, 1)], generator, SamplingParams(4, (1,)))
