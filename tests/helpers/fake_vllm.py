@@ -37,6 +37,7 @@ class FakeVLLM(ThreadingHTTPServer):
         refused: What is said, with a status of 500, instead of doing what a path asks for.
         received: What comes over NCCL, given its description: named tensors.
         down: Whether connections are closed without an answer.
+        cut: Requests for replies that met with a closed connection, because the server was down or began again.
     """
 
     daemon_threads = True
@@ -55,6 +56,7 @@ class FakeVLLM(ThreadingHTTPServer):
         self.received: Callable[[dict[str, Any]], Iterator[tuple[str, torch.Tensor]]] | None = None
         self.down = False
         self.boots = 0
+        self.cut = 0
         self._lock = threading.RLock()
         self.restart()
 
@@ -219,7 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         gone = self.server.down or self.boot != self.server.boots
         said = HANG_UP if gone else answer(parts.path, parse_qs(parts.query))
-        if said is HANG_UP or self.server.down or self.boot != self.server.boots:
+        lost = self.server.down or self.boot != self.server.boots
+        if said is HANG_UP or lost:
+            self.server.cut += parts.path == "/v1/completions" and (gone or said is not HANG_UP)
             self.close_connection = True
             return
         status, content = said if isinstance(said, tuple) else (said, {}) if isinstance(said, int) else (200, said)
