@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
+from transformers.core_model_loading import revert_weight_conversion
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl.models import unwrap_model_for_generation
 from trl.trainer.base_config import _BaseConfig as BaseConfig
@@ -39,6 +40,7 @@ __all__ = [
     "derived_keys",
     "disable_dropout_in_model",
     "find_trunk",
+    "in_saved_form",
     "generation_model",
     "mend_model_card",
     "is_peft_model",
@@ -71,6 +73,17 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
 def derived_keys(model: nn.Module) -> set[str]:
     """Names in a state dict that no checkpoint holds because they are tied to others."""
     return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
+
+
+def in_saved_form(model: PreTrainedModel, name: str, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A tensor under the names, and in the parts, that saved models of the kind have: experts are fused in memory only.
+
+    Args:
+        model: The causal language model that it belongs to.
+        name: In the model.
+        tensor: The tensor.
+    """
+    return revert_weight_conversion(model, {name: tensor})
 
 
 def mend_model_card(card: Path) -> None:

@@ -282,11 +282,11 @@ class NcclSync:
             self._open(servers)
         described = [
             (name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape))
-            for name, tensor in merged_weights(policy, self._dtype)
+            for name, tensor in merged_weights(policy, self._dtype, as_saved=True)
         ]
         names, dtypes, shapes = (list(column) for column in zip(*described, strict=True))
         info = {"update_info": {"names": names, "dtype_names": dtypes, "shapes": shapes}}
-        weights = merged_weights(policy, self._dtype)
+        weights = merged_weights(policy, self._dtype, as_saved=True)
         try:
             at_all(servers, lambda server: server.post("/start_weight_update"))
             self._meanwhile(

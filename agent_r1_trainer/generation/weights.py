@@ -12,14 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from agent_r1_trainer._compat import base_causal_lm, is_peft_model
+from agent_r1_trainer._compat import base_causal_lm, in_saved_form, is_peft_model
 
 __all__ = ["adapted_ends", "merged_weights", "untied", "weights_mark"]
 
 _OWN = "value_head"  # of this package's scoring; no sampler has it
 
 
-def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Generator[tuple[str, Tensor]]:
+def merged_weights(
+    policy: nn.Module, dtype: torch.dtype | None = None, *, as_saved: bool = False
+) -> Generator[tuple[str, Tensor]]:
     """Yield the weights of a policy, adapters merged into a copy of one layer at a time.
 
     What the policy computes with does not change by a bit: to add an adapter and subtract it again would round.
@@ -27,6 +29,7 @@ def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Gener
     Args:
         policy: A causal language model, possibly with PEFT adapters, not wrapped by DDP or the like.
         dtype: What floating point parameters are cast to; None leaves them.
+        as_saved: Give them as a folder of the model has them, from which they differ where experts are fused in memory.
 
     Yields:
         Names as in the model without adapters, and tensors; what is tied comes once. Buffers that saved models hold
@@ -37,12 +40,17 @@ def merged_weights(policy: nn.Module, dtype: torch.dtype | None = None) -> Gener
         ValueError: Adapters lie on quantised weights, into which nothing can be merged.
     """
     seen: set[Tensor] = set()
-    for name, own in _walk(base_causal_lm(policy), ""):
+    model = base_causal_lm(policy)
+    for name, own in _walk(model, ""):
         if own in seen:
             continue
         seen.add(own)
         cast = dtype is not None and isinstance(own, nn.Parameter) and own.is_floating_point()
-        yield name, own.data.to(dtype) if cast else own.data
+        tensor = own.data.to(dtype) if cast else own.data
+        if as_saved:
+            yield from in_saved_form(model, name, tensor).items()
+        else:
+            yield name, tensor
 
 
 def adapted_ends(policy: nn.Module) -> list[str]:

@@ -367,7 +367,7 @@ class ColocatedBackend:
             mark = (step, weights_mark(policy))
             if self._sleeps or mark != self._mark:
                 self._mark = None
-                self._engine.wake(merged_weights(policy, self._dtype))
+                self._engine.wake(merged_weights(policy, self._dtype, as_saved=True))
                 self._mark = mark
         self._seconds = time.perf_counter() - started
         try:

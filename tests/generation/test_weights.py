@@ -7,10 +7,11 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
 
 from agent_r1_trainer.generation.weights import merged_weights, untied, weights_mark
 from agent_r1_trainer.learning.scoring import attach_scoring
-from tests.helpers.architectures import make_architecture
+from tests.helpers.architectures import ARCHITECTURES, make_architecture
 from tests.helpers.training import make_model
 
 
@@ -121,3 +122,12 @@ def test_buffers_of_a_saved_model_are_sent_too_and_not_cast():
     assert torch.equal(found[bias], model.get_buffer(bias)) and found[bias].dtype is torch.float32
     tied = make_architecture("gemma2")
     assert {name for name, _ in merged_weights(tied)} == tied.state_dict().keys() - {"lm_head.weight"}
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_weights_have_the_names_and_shapes_of_saved_models(kind, tmp_path):
+    model = make_architecture(kind)
+    model.save_pretrained(tmp_path)
+    saved = {name: tensor for file in tmp_path.glob("*.safetensors") for name, tensor in load_file(file).items()}
+    found = dict(merged_weights(model, as_saved=True))
+    assert found.keys() == saved.keys() and all(torch.equal(found[name], saved[name]) for name in saved)

@@ -10,6 +10,7 @@ from dataclasses import fields
 
 import pytest
 import torch
+from peft import LoraConfig
 
 from agent_r1_envs.secrecy import without_secrets
 from agent_r1_trainer import StepPOConfig
@@ -245,6 +246,12 @@ def test_addresses_that_cannot_be_asked_or_are_there_twice_are_refused_at_the_st
     with pytest.raises(ValueError, match=re.escape(words)) as error:
         StepPOConfig(str(tmp_path), use_cpu=True, report_to=[], use_vllm=True, vllm_mode="server", **settings)
     assert "password" not in str(error.value) and "0123456789" not in str(error.value)
+
+
+def test_a_policy_that_no_engine_could_hold_is_refused_before_one_is_started(tmp_path):
+    alone = LoraConfig(r=2, target_modules=["embed_tokens"], task_type="CAUSAL_LM")
+    with pytest.raises(ValueError, match=r"cannot run this policy: embeddings and head are one.*ensure_weight_tying"):
+        make_trainer(tmp_path, peft_config=alone, use_vllm=True)
 
 
 def test_rounding_of_another_engine_is_named_and_stops_nothing(caplog):
