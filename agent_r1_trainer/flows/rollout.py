@@ -138,11 +138,12 @@ class Rollout:
         return [self._done[index] for index in range(len(self._assignments))]
 
     def give_up(self) -> None:
-        """Give up the episodes that are under way."""
+        """Give up the episodes that are under way; a call that has no deadline is not waited for by itself."""
+        call = int(self._timeout is not None)
         for episode in self._live.values():
             if episode.reply is not None:
                 episode.reply.cancel()
-            self._crew.leave(episode.worker, 1 + len(episode.names))
+            self._crew.leave(episode.worker, call + len(episode.names))
         self._live.clear()
 
     # Asking
