@@ -27,7 +27,15 @@ run_lock(sys.argv[1]).acquire()
 print("held", flush=True)
 time.sleep(60)
 """
-FORK = "import os\nif os.fork() == 0: time.sleep(60); os._exit(0)"
+FORK = """
+import os
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, b"1")  # it is a process of its own by now, and has closed the lock's file
+    time.sleep(60)
+    os._exit(0)
+os.read(read, 1)
+"""
 
 
 def holder(folder: Path, more: str = "") -> subprocess.Popen[str]:
