@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from agent_r1_envs.files import read_json_object
+
 try:
     import fcntl
 except ImportError:  # Windows: two runs in one folder are then the user's own business
@@ -40,14 +42,11 @@ def read_manifest(path: Path, way_out: str) -> dict[str, Any] | None:
         ManifestError: It is damaged.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return read_json_object(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ManifestError(f"{path} is damaged ({error}); {way_out}") from error
-    if not isinstance(found, dict):
-        raise ManifestError(f"{path} is no manifest of a run; {way_out}")
-    return found
 
 
 def refuse_another(folder: Path, what: str, differences: Iterable[object], way_out: str) -> None:

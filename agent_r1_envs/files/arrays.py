@@ -5,7 +5,6 @@ the old arrays or the new ones, whatever happens to the writer or to another one
 have the old files open keep them.
 """
 
-import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from agent_r1_envs.errors import DataError
 from agent_r1_envs.files.fields import found
-from agent_r1_envs.files.paths import sha256, write_json
+from agent_r1_envs.files.paths import read_json_object, sha256, write_json
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -54,15 +53,18 @@ class Manifest:
         """
         path = folder / self.manifest
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = read_json_object(path)
         except FileNotFoundError:
             raise DataError(f"{folder}: no {self.what} here ({self.manifest} is missing); {self.way_out}") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except ValueError as error:
             self.damaged(path, str(error))
-        if not isinstance(facts, dict) or facts.get("format") != self.format:
+        if facts.get("format") != self.format:
             self.damaged(path, f'field format: expected "{self.format}"')
         if facts.get("version") != self.version:
-            self.damaged(path, f"field version: expected {self.version}, got {facts.get('version')!r}")
+            raise DataError(
+                f"{path}: the {self.what} is of version {facts.get('version')!r}, and version {self.version} is read; "
+                f"{self.way_out}"
+            )
         for field, kind in self.fields.items():
             self.check(path, field, kind, facts.get(field))
         return facts

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from agent_r1_envs.errors import DataError
+from agent_r1_envs.files.fields import found
 
 __all__ = [
     "cache_folder",
     "expand",
     "files_of_split",
+    "read_json_object",
     "resolve",
     "sha256",
     "sha256_of_all",
@@ -110,3 +112,21 @@ def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
     """Write JSON as a whole; see :func:`written_whole`."""
     with written_whole(path) as file:
         file.write((json.dumps(value, indent=indent) + "\n").encode("utf-8"))
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object, as those of `write_json` do.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It cannot be read, or holds something else; the message says what.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {found(value)}")
+    return value

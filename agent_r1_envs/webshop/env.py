@@ -15,7 +15,7 @@ from agent_r1_envs.text import cut
 from agent_r1_envs.webshop.catalogue.data import Goal
 from agent_r1_envs.webshop.catalogue.opening import DEFAULT_SEED, open_catalogue
 from agent_r1_envs.webshop.expert import Plan, Purchase, make_plan, next_action
-from agent_r1_envs.webshop.pages import pages
+from agent_r1_envs.webshop.pages import contents
 from agent_r1_envs.webshop.pages.elements import Element, Kind
 from agent_r1_envs.webshop.pages.html import page_html
 from agent_r1_envs.webshop.pages.render import SEPARATOR, ansi, plain, rich
@@ -139,7 +139,7 @@ class WebShopEnv(AgentEnv[Goal]):
         return super().reset(options={"task": position})
 
     def _begin(self) -> str:
-        self._head = plain(pages.header(self.task.instruction_text))
+        self._head = plain(contents.header(self.task.instruction_text))
         self._enter(Session())
         return self._observe()
 
@@ -176,7 +176,7 @@ class WebShopEnv(AgentEnv[Goal]):
         return self._session
 
     def _set_world(self, world: Session) -> None:
-        self._head = plain(pages.header(self.task.instruction_text))
+        self._head = plain(contents.header(self.task.instruction_text))
         self._enter(world)
 
     def _state_facts(self) -> Any:
@@ -283,10 +283,10 @@ class WebShopEnv(AgentEnv[Goal]):
     def _elements(self) -> list[Element]:
         page = self._session.page
         if page is Page.INDEX:
-            return pages.index(self.task.instruction_text)
+            return contents.index(self.task.instruction_text)
         if page is Page.DONE:
             return list(self._view.body)
-        return [*pages.header(self.task.instruction_text), *self._view.body, *self._selection()]
+        return [*contents.header(self.task.instruction_text), *self._view.body, *self._selection()]
 
     def _selection(self) -> list[Element]:
         """Return the line that says what is selected, where the rules want one."""
@@ -294,7 +294,7 @@ class WebShopEnv(AgentEnv[Goal]):
             return []
         if not any(element.kind is Kind.OPTION for element in self._view.body):
             return []
-        return [pages.selection(dict(self._session.options))]
+        return [contents.selection(dict(self._session.options))]
 
     def _html(self, *, mark_selected: bool) -> str:
         session = self._session

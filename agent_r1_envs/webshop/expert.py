@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_r1_envs.webshop.catalogue.data import Goal, Product
+from agent_r1_envs.webshop.pages.contents import PAGE_SIZE
 from agent_r1_envs.webshop.pages.elements import Element, Kind
-from agent_r1_envs.webshop.pages.pages import PAGE_SIZE
 from agent_r1_envs.webshop.pages.session import Page, Session
 from agent_r1_envs.webshop.reward import Judge
 from agent_r1_envs.webshop.shop import Shop

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agent_r1_envs.text import echo
 from agent_r1_envs.webshop.pages.actions import clickable, parse_action
+from agent_r1_envs.webshop.pages.contents import PAGE_SIZE, SUB_PAGES
 from agent_r1_envs.webshop.pages.elements import Element, Kind
-from agent_r1_envs.webshop.pages.pages import PAGE_SIZE, SUB_PAGES
 from agent_r1_envs.webshop.pages.rules import Rules
 from agent_r1_envs.webshop.pages.session import Page, Session, page_name
 from agent_r1_envs.webshop.pages.views import View, Views

@@ -14,7 +14,7 @@ from agent_r1_envs.secrecy import public_address, without_secrets
 from agent_r1_trainer.files import JsonLines, ManifestError, read_manifest, refuse_another
 from agent_r1_trainer.trainer.resuming import differences
 
-__all__ = ["CHOICE", "ManifestError", "claim_folder", "plays_choice"]
+__all__ = ["CHOICE", "claim_folder", "plays_choice"]
 
 FORMAT = "agent-r1-bench"
 VERSION = 1

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from agent_r1_trainer.bench.episode import LogError
-from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.report import Summary
 from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
@@ -60,7 +59,7 @@ def bench_command(
         )
         run = BenchRun(settings, out)
         return _play(run, say)
-    except (*USER_ERRORS, ManifestError, LogError, LockError, BenchError) as error:
+    except (*USER_ERRORS, LogError, LockError, BenchError) as error:
         say.print(f"agent-r1 bench: {error}", style="red", markup=False)
         return 2
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 from agent_r1_wrappers import ActionFormat, reply_for
-from agent_r1_wrappers.order import layers
+from agent_r1_wrappers.stack import layers
 from gymnasium.spaces import Text
 from rich.console import Console
 

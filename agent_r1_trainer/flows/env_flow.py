@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from agent_r1_wrappers.formats.action_format import sample_replies
-from agent_r1_wrappers.order import layers
+from agent_r1_wrappers.stack import layers
 
 from agent_r1_trainer.environments.contract import CheckedEnv
 from agent_r1_trainer.environments.factory import Panel, panel_of, turn_limit

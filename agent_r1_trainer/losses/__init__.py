@@ -4,25 +4,22 @@ Tokens are flat vectors [M] over the response tokens of a micro-batch, steps are
 maps one to the other; a ratio is reduced by step, never by row.
 """
 
+from agent_r1_trainer.losses.kl import KLEstimator, check_loss_estimator, kl_in_loss, kl_in_reward
 from agent_r1_trainer.losses.log_probs import token_log_probs
 from agent_r1_trainer.losses.metrics import MetricSums
 from agent_r1_trainer.losses.policy import (
-    MAX_LOG_RATIO,
     ImportanceLevel,
-    KLEstimator,
     LossConfig,
     RatioLevel,
-    check_loss_estimator,
     clipped_surrogate,
     critic_loss,
     importance_weights,
-    kl_in_loss,
-    kl_in_reward,
     log_ratios,
     policy_loss,
     value_loss,
 )
 from agent_r1_trainer.losses.tokens import (
+    MAX_LOG_RATIO,
     Aggregation,
     segment_lengths,
     segment_mean,

@@ -1,7 +1,7 @@
 """The loss of a micro-batch, whole, and then the terms that it is made of.
 
 Its terms are PPO's clipped surrogate, with asymmetric bounds and an optional dual clip, of a ratio per token or step;
-the KL divergence to a reference policy (Schulman 2020); the critic's loss.
+the KL divergence to a reference policy (`kl.py`); the critic's loss.
 
 Tokens are weighted for what the sampler (vLLM, another precision, a KV cache) does differently: it gives other
 log-probabilities than the trainer for the same ids. The loss is an expectation under the trainer's policy, so each
@@ -14,32 +14,24 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from agent_r1_trainer.losses.kl import KLEstimator, check_loss_estimator, kl_in_loss
 from agent_r1_trainer.losses.metrics import MetricSums
-from agent_r1_trainer.losses.tokens import segment_mean, segment_sum, token_weights
+from agent_r1_trainer.losses.tokens import MAX_LOG_RATIO, segment_mean, segment_sum, token_weights
 
 __all__ = [
-    "MAX_LOG_RATIO",
     "ImportanceLevel",
-    "KLEstimator",
     "LossConfig",
     "RatioLevel",
-    "check_loss_estimator",
     "clipped_surrogate",
     "critic_loss",
     "importance_weights",
-    "kl_in_loss",
-    "kl_in_reward",
     "log_ratios",
     "policy_loss",
     "value_loss",
 ]
 
 RatioLevel = Literal["token", "sequence"]
-KLEstimator = Literal["k2", "k3"]
 ImportanceLevel = Literal["token", "sequence"]
-
-MAX_LOG_RATIO = 20.0
-"""Log-ratios are clamped to +-20 before the exponential: far outside every clip range, and finite in fp32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,61 +271,6 @@ def importance_weights(
     if level == "sequence":
         difference = segment_sum(difference, token_step, num_steps)[token_step]
     return difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().clamp(max=cap), missing
-
-
-def check_loss_estimator(estimator: str) -> None:
-    """Refuse an estimator that is no use inside a loss.
-
-    Raises:
-        ValueError: ``k1``, with the reason, or an unknown name.
-    """
-    if estimator == "k1":
-        raise ValueError(
-            "k1 in the loss has an expected gradient of 0 (it is the score function): it would not hold the policy "
-            "near the reference. Use k2 (the exact gradient of the reverse KL) or k3, or k1 in the reward."
-        )
-    if estimator not in ("k2", "k3"):
-        raise ValueError(f"the KL estimator in the loss must be 'k2' or 'k3', got {estimator!r}")
-
-
-def kl_in_loss(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator) -> Tensor:
-    """KL term of each token, with gradient.
-
-    With ``d = logp - ref_logp``: ``k2 = d^2 / 2`` has the exact gradient of the reverse KL; ``k3 = exp(-d) - 1 + d``
-    is the usual choice, positive and of low variance, but its gradient is biased.
-
-    Args:
-        logps: [M] log-probabilities under the policy, with gradient.
-        ref_logps: [M] under the reference, constant.
-        estimator: ``"k2"`` or ``"k3"``.
-
-    Returns:
-        [M] the terms, never negative.
-
-    Raises:
-        ValueError: Another estimator; for ``k1`` with the reason why it is refused.
-    """
-    check_loss_estimator(estimator)
-    d = logps - ref_logps
-    if estimator == "k2":
-        return 0.5 * d * d
-    d = d.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return (-d).exp() - 1.0 + d
-
-
-def kl_in_reward(old_logps: Tensor, ref_logps: Tensor, token_step: Tensor, num_steps: int) -> Tensor:
-    """The k1 estimate of each step, to be subtracted (times beta) from its reward.
-
-    Args:
-        old_logps: [M] log-probabilities under the policy that collected the batch.
-        ref_logps: [M] under the reference.
-        token_step: [M] step of each token.
-        num_steps: S.
-
-    Returns:
-        [S] the sum of ``old_logp - ref_logp`` inside each step, without gradient.
-    """
-    return segment_sum((old_logps - ref_logps).detach(), token_step, num_steps)
 
 
 def critic_loss(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = [
+    "MAX_LOG_RATIO",
     "Aggregation",
     "segment_lengths",
     "segment_mean",
@@ -24,6 +25,9 @@ __all__ = [
 Aggregation = Literal[
     "step_mean", "token_mean", "token_sum", "trajectory_mean", "trajectory_step_mean", "trajectory_step_sum"
 ]
+
+MAX_LOG_RATIO = 20.0
+"""Log-ratios are clamped to +-20 before the exponential: far outside every clip range, and finite in fp32."""
 
 
 def segment_sum(x: Tensor, token_step: Tensor, num_steps: int) -> Tensor:

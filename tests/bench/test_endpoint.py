@@ -12,11 +12,11 @@ import pytest
 from agent_r1_envs.endpoint import EndpointError
 from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.episode import read_log
-from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.run import BenchRun
 from agent_r1_trainer.bench.sampling import complete_sampling, local_params
 from agent_r1_trainer.bench.settings import BenchSettings, parse_agent
 from agent_r1_trainer.commands.bench import bench_command
+from agent_r1_trainer.files import ManifestError
 from tests.helpers.json_server import JsonServer, serving
 
 HOTPOT = "AgentR1/HotpotQA-v0"

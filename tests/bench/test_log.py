@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agent_r1_trainer.bench.episode import EpisodeRecord, LogError, PlayedTurn, read_log
-from agent_r1_trainer.bench.manifest import ManifestError, claim_folder
-from agent_r1_trainer.files import JsonLines, LockError
+from agent_r1_trainer.bench.manifest import claim_folder
+from agent_r1_trainer.files import JsonLines, LockError, ManifestError
 
 
 def record(episode: int, **fields: Any) -> EpisodeRecord:

@@ -17,10 +17,9 @@ import pytest
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.tasks import TaskSet
 from agent_r1_trainer.bench.episode import EpisodeRecord, read_log
-from agent_r1_trainer.bench.manifest import ManifestError
 from agent_r1_trainer.bench.run import BenchError, BenchRun
 from agent_r1_trainer.bench.settings import AgentSpec, BenchSettings, parse_agent
-from agent_r1_trainer.files import JsonLines, LockError
+from agent_r1_trainer.files import JsonLines, LockError, ManifestError
 
 HOTPOT = "AgentR1/HotpotQA-v0"
 

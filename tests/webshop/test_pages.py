@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_r1_envs.webshop.catalogue.data import Product
-from agent_r1_envs.webshop.pages import pages
+from agent_r1_envs.webshop.pages import contents
 from agent_r1_envs.webshop.pages.elements import Element, targets
 from agent_r1_envs.webshop.pages.html import page_html
 from agent_r1_envs.webshop.pages.render import ansi, plain, rich
@@ -56,15 +56,17 @@ def read(body: list[Element], instruction: str, session: Session, product: Produ
 @settings(max_examples=80, deadline=None)
 @given(product=PRODUCTS, instruction=TEXT, number=st.integers(-1, 3))
 def test_text_is_what_a_parser_reads(product: Product, instruction: str, number: int) -> None:
-    header = pages.header(instruction)
+    header = contents.header(instruction)
     bodies = {
         Session(Page.INDEX): [],
-        Session(Page.ITEM, ("a", ""), 1, product.asin): pages.item(product, attributes=True, qualified=False),
-        Session(Page.RESULTS, ("a",), number): pages.results([pages.row(product)] * 2, number, 2, bounded=False),
-        **{Session(Page.SUB, ("a",), 1, product.asin, name): pages.sub(product, name) for name in pages.SUB_PAGES},
+        Session(Page.ITEM, ("a", ""), 1, product.asin): contents.item(product, attributes=True, qualified=False),
+        Session(Page.RESULTS, ("a",), number): contents.results([contents.row(product)] * 2, number, 2, bounded=False),
+        **{
+            Session(Page.SUB, ("a",), 1, product.asin, name): contents.sub(product, name) for name in contents.SUB_PAGES
+        },
     }
     for session, body in bodies.items():
-        whole = [*header, *body] if body else pages.index(instruction)
+        whole = [*header, *body] if body else contents.index(instruction)
         text, available = read(body, instruction, session, product)
         assert text == plain(whole)
         assert available == {"has_search_bar": not body, "clickables": list(targets(whole))}
@@ -74,7 +76,7 @@ def test_text_is_what_a_parser_reads(product: Product, instruction: str, number:
 @given(product=PRODUCTS, options=st.dictionaries(TEXT, TEXT, max_size=3))
 def test_so_it_is_after_the_purchase(product: Product, options: dict[str, str]) -> None:
     session = Session(Page.DONE, ("a",), 1, product.asin.upper(), options=tuple(options.items()))
-    body = pages.done(session.asin, options, 0.5, hide_score=False)
+    body = contents.done(session.asin, options, 0.5, hide_score=False)
     text, available = read(body, "", session, product)
     assert text == plain(body)
     assert available["clickables"] == []
@@ -83,21 +85,21 @@ def test_so_it_is_after_the_purchase(product: Product, options: dict[str, str]) 
 def test_white_space_alone() -> None:
     """A parser makes one space of spaces, and one line break, which is not shown, of spaces with a line break."""
     product = Product("B1", "t", "   ", (" ", "\n", ""), "", "", "", (), (1.0,), "$1.0")
-    assert plain(pages.sub(product, "Description")) == "Back to Search [SEP] < Prev [SEP] "
-    assert plain(pages.sub(product, "Features")) == "Back to Search [SEP] < Prev [SEP]  [SEP] "
-    assert rich(pages.sub(product, "Description"), url="", visited=()).endswith("\n \n")
+    assert plain(contents.sub(product, "Description")) == "Back to Search [SEP] < Prev [SEP] "
+    assert plain(contents.sub(product, "Features")) == "Back to Search [SEP] < Prev [SEP]  [SEP] "
+    assert rich(contents.sub(product, "Description"), url="", visited=()).endswith("\n \n")
 
 
 def test_options_that_share_a_value() -> None:
     product = Product(
         "B1", "t", "", (), "", "", "", (), (1.0,), "$1.0", {"size": ("small", "buy now"), "colour": ("small",)}
     )
-    found = targets(pages.item(product, attributes=False, qualified=False))
+    found = targets(contents.item(product, attributes=False, qualified=False))
     assert list(found) == [
         "back to search", "< prev", "description", "features", "reviews", "buy now", "small"
     ]  # fmt: skip
     assert found["small"].group == "colour"
-    qualified = targets(pages.item(product, attributes=False, qualified=True))
+    qualified = targets(contents.item(product, attributes=False, qualified=True))
     assert list(qualified)[-3:] == ["size: small", "size: buy now", "colour: small"]
 
 
@@ -112,7 +114,7 @@ def test_pages_for_people_tick_what_is_selected(options: tuple[tuple[str, str], 
     product = Product(
         "B1", "Lamp", "", (), "", "", "", (), (1.0,), "$1.0", {"size": ("small", "large"), "colour": ("small",)}
     )
-    shown = ansi(pages.item(product, attributes=False, qualified=False), options=dict(options), visited=())
+    shown = ansi(contents.item(product, attributes=False, qualified=False), options=dict(options), visited=())
     assert [line for line in shown.splitlines() if line.startswith("  (")] == lines
     assert shown.startswith("[Back to Search]  [< Prev]\nsize\n")
     assert shown.endswith("[Description]  [Features]  [Reviews]  [Buy Now]")

@@ -11,7 +11,7 @@ import pytest
 from agent_r1_envs.webshop.catalogue.data import Goal
 from agent_r1_envs.webshop.env import WebShopEnv
 from agent_r1_envs.webshop.expert import best_purchase
-from agent_r1_envs.webshop.pages.pages import item
+from agent_r1_envs.webshop.pages.contents import item
 from agent_r1_envs.webshop.reward import Judge
 from tests.helpers.webshop import golden, hostile, real1k
 

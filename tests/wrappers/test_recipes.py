@@ -11,7 +11,7 @@ from agent_r1_wrappers import (
     recipes,
     reply_for,
 )
-from agent_r1_wrappers.order import layers
+from agent_r1_wrappers.stack import layers
 from gymnasium.utils.env_checker import check_env
 
 from agent_r1_envs.spaces import Messages

@@ -19,9 +19,9 @@ from agent_r1_wrappers.formats.parse_react import ParseReAct
 from agent_r1_wrappers.formats.parse_tags import ParseTags
 from agent_r1_wrappers.formats.parse_tool_calls import ParseToolCalls
 from agent_r1_wrappers.formats.parse_tool_tags import ParseToolTags
-from agent_r1_wrappers.order import WrapperOrderError
 from agent_r1_wrappers.record_trajectory import RecordTrajectory, read_trajectories
 from agent_r1_wrappers.rewards import InvalidActionPenalty, SuccessBonus, SuccessReward
+from agent_r1_wrappers.stack import WrapperOrderError
 
 __all__ = [
     "ActionFormat",

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_r1_wrappers.order import WrapperState
+from agent_r1_wrappers.stack import WrapperState
 
 RESET_KEYS = ("task_id", "split", "dataset", "instruction")
 STEP_KEYS = ("action", "invalid_action", "calls")

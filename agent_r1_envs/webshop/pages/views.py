@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_r1_envs.webshop.pages import pages
+from agent_r1_envs.webshop.pages import contents
 from agent_r1_envs.webshop.pages.actions import QUERY_PLACEHOLDER, admissible
 from agent_r1_envs.webshop.pages.elements import Element, targets
 from agent_r1_envs.webshop.pages.render import plain
@@ -68,29 +68,29 @@ class Views:
 
     def index(self) -> View:
         """Return what the home page has to click; its text depends on the instruction alone."""
-        found = targets(pages.index(""))
+        found = targets(contents.index(""))
         return View((), "", found, tuple(found), (QUERY_PLACEHOLDER,), search_bar=True)
 
     def results(self, positions: Sequence[int], number: int, total: int) -> View:
         """Return a page of results with the products at these positions."""
         rows = [self._row(position) for position in positions]
-        return self._view(pages.results(rows, number, total, bounded=self._rules.bounded_pages))
+        return self._view(contents.results(rows, number, total, bounded=self._rules.bounded_pages))
 
     def done(self, session: Session, score: float) -> View:
         """Return the page after the purchase."""
         assert session.page is Page.DONE
-        return self._view(pages.done(session.asin, dict(session.options), score, hide_score=self._rules.hide_score))
+        return self._view(contents.done(session.asin, dict(session.options), score, hide_score=self._rules.hide_score))
 
     def _item(self, position: int) -> View:
         product = self._catalogue.product(position)
         qualified = self._rules.qualified_options
-        return self._view(pages.item(product, attributes=self._show_attrs, qualified=qualified))
+        return self._view(contents.item(product, attributes=self._show_attrs, qualified=qualified))
 
     def _sub(self, position: int, name: str) -> View:
-        return self._view(pages.sub(self._catalogue.product(position), name))
+        return self._view(contents.sub(self._catalogue.product(position), name))
 
     def _make_row(self, position: int) -> tuple[Element, ...]:
-        return pages.row(self._catalogue.product(position))
+        return contents.row(self._catalogue.product(position))
 
     def _view(self, body: list[Element]) -> View:
         found = targets(body)

@@ -13,7 +13,7 @@ from agent_r1_envs.spaces import Message, Messages
 from agent_r1_envs.text import clean, is_unicode
 from agent_r1_wrappers.fitting import fit_space, json_bound
 from agent_r1_wrappers.formats.action_format import INSTRUCTION_KEY
-from agent_r1_wrappers.order import WrapperState, require_text
+from agent_r1_wrappers.stack import WrapperState, require_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from agent_r1_envs.spaces import FreeText, Message, Messages
 from agent_r1_envs.text import clean, cut
 from agent_r1_wrappers.callables import load_callable, recordable
 from agent_r1_wrappers.fitting import fit_space
-from agent_r1_wrappers.order import require_messages, require_text, turn_limit
+from agent_r1_wrappers.stack import require_messages, require_text, turn_limit
 
 
 class AugmentContext(gymnasium.Wrapper[Any, str, Any, str], RecordConstructorArgs):

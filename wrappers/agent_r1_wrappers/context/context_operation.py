@@ -7,7 +7,7 @@ import gymnasium
 
 from agent_r1_envs.spaces import Message
 from agent_r1_wrappers.fitting import fit_space
-from agent_r1_wrappers.order import require_messages
+from agent_r1_wrappers.stack import require_messages
 
 
 class ContextOperation(gymnasium.Wrapper[list[Message], str, list[Message], str], ABC):

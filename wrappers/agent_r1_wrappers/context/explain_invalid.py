@@ -7,7 +7,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.text import clean, cut
-from agent_r1_wrappers.order import require_text
+from agent_r1_wrappers.stack import require_text
 
 _REASON_LENGTH = 500
 

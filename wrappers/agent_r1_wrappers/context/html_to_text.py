@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.text import clean
 from agent_r1_wrappers.callables import load_callable, recordable
-from agent_r1_wrappers.order import require_text
+from agent_r1_wrappers.stack import require_text
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup

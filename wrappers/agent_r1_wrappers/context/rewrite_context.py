@@ -19,7 +19,7 @@ from agent_r1_wrappers.callables import Live, load_callable, recordable
 from agent_r1_wrappers.context.append_history import AppendHistory
 from agent_r1_wrappers.context.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import message_length
-from agent_r1_wrappers.order import WrapperOrderError, layers, turn_limit
+from agent_r1_wrappers.stack import WrapperOrderError, layers, turn_limit
 
 VARIABLES = (
     "instruction", "observation", "first_observation", "turns", "actions", "turn", "remaining_turns", "info"

@@ -18,7 +18,7 @@ from agent_r1_envs.text import clean, cut
 from agent_r1_wrappers.callables import load_callable, recordable
 from agent_r1_wrappers.context.context_operation import ContextOperation
 from agent_r1_wrappers.fitting import join_turns, split_turns
-from agent_r1_wrappers.order import WrapperState
+from agent_r1_wrappers.stack import WrapperState
 
 _REPLY_LENGTH = 120
 _SENTENCE_LENGTH = 240

@@ -6,7 +6,7 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_r1_envs.spaces import FreeText
-from agent_r1_wrappers.order import require_text
+from agent_r1_wrappers.stack import require_text
 
 
 class WrapObservation(gymnasium.Wrapper[str, str, str, str], RecordConstructorArgs):

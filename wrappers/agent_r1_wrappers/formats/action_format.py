@@ -15,7 +15,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.text import is_unicode
 from agent_r1_envs.tools import Call, Tool, format_calls
-from agent_r1_wrappers.order import layers, require_text
+from agent_r1_wrappers.stack import layers, require_text
 
 INSTRUCTION_KEY = "format_instruction"
 STOP_KEY = "stop_strings"

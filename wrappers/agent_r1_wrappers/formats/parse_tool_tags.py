@@ -9,7 +9,7 @@ from agent_r1_envs.actions import MalformedAction
 from agent_r1_envs.tools import Call, format_calls, parse_calls
 from agent_r1_wrappers.formats.action_format import ActionFormat
 from agent_r1_wrappers.formats.tags import TagError, Tagged, Tags
-from agent_r1_wrappers.order import WrapperOrderError
+from agent_r1_wrappers.stack import WrapperOrderError
 
 _MAX_CALLS = 64
 
