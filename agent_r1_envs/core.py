@@ -22,7 +22,7 @@ from agent_r1_envs.arguments import argument_names, passes_on, unknown_argument
 from agent_r1_envs.digest import digest
 from agent_r1_envs.errors import ResetNeeded, SnapshotError
 from agent_r1_envs.sampling import Order, TaskDraws, task_position
-from agent_r1_envs.secrecy import without_secrets
+from agent_r1_envs.services.secrecy import without_secrets
 from agent_r1_envs.spaces import FreeText
 from agent_r1_envs.specs import SpecArguments
 from agent_r1_envs.tasks import TaskSet

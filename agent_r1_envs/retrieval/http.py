@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
 from agent_r1_envs.retrieval.contents import read_document
 from agent_r1_envs.retrieval.types import Hit, check_k
+from agent_r1_envs.services.endpoint import EndpointError, JsonEndpoint
 
 
 class RetrievalError(RuntimeError):
@@ -20,7 +20,7 @@ class HttpRetriever:
 
     The request is ``{"queries": [...], "topk": k, "return_scores": true}``; the reply holds one list per query,
     ``{"result": [[{"document": {"contents": "\"title\"\ntext"}, "score": 0.5}]]}``. Failures that pass are tried again
-    as :class:`~agent_r1_envs.endpoint.JsonEndpoint` says.
+    as :class:`~agent_r1_envs.services.endpoint.JsonEndpoint` says.
 
     Args:
         url: Address of the endpoint; an address without a path gets ``/retrieve``.

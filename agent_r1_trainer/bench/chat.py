@@ -10,8 +10,8 @@ from typing import Any
 
 import gymnasium
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
-from agent_r1_envs.retry import PassingFailure, is_passing
+from agent_r1_envs.services.endpoint import EndpointError, JsonEndpoint, chat_address
+from agent_r1_envs.services.retry import PassingFailure, is_passing
 from agent_r1_envs.spaces import as_messages
 from agent_r1_trainer.bench.agents import Act, AgentError, Reply
 from agent_r1_trainer.bench.sampling import LENGTHS, complete_sampling, request_arguments

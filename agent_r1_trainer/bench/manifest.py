@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_r1_envs.files import write_json
 from agent_r1_envs.moved import current_entry_points
-from agent_r1_envs.secrecy import public_address, without_secrets
+from agent_r1_envs.services.secrecy import public_address, without_secrets
 from agent_r1_trainer.files import JsonLines, ManifestError, read_manifest, refuse_another
 from agent_r1_trainer.trainer.resuming import differences
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gymnasium.envs.registration import load_env_creator
 
-from agent_r1_envs.secrecy import public_address
+from agent_r1_envs.services.secrecy import public_address
 from agent_r1_trainer.bench.sampling import LOCAL, complete_sampling
 from agent_r1_trainer.environments.factory import find_spec
 

@@ -16,9 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from agent_r1_envs.endpoint import trusts_environment
-from agent_r1_envs.retry import excerpt
-from agent_r1_envs.secrecy import hide, public_address
+from agent_r1_envs.services.endpoint import trusts_environment
+from agent_r1_envs.services.retry import excerpt
+from agent_r1_envs.services.secrecy import hide, public_address
 
 T = TypeVar("T")
 

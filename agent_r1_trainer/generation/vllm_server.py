@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 import httpx
 
-from agent_r1_envs.endpoint import trusts_environment
-from agent_r1_envs.retry import RetryPolicy, excerpt
+from agent_r1_envs.services.endpoint import trusts_environment
+from agent_r1_envs.services.retry import RetryPolicy, excerpt
 from agent_r1_trainer.generation.protocol import Generation, GenerationError, SamplingParams
 from agent_r1_trainer.generation.vllm_control import VLLMServer, request_headers
 from agent_r1_trainer.generation.vllm_requests import BadAnswerError, completion_request, read_completion

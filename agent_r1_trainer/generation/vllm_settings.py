@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from agent_r1_envs.secrecy import public_address, without_secrets
+from agent_r1_envs.services.secrecy import public_address, without_secrets
 from agent_r1_trainer.fields import Bounds, Count, NonNegative, NonNegativeInt, Positive, setting
 
 __all__ = ["VLLMSettings", "check_vllm", "server_urls"]

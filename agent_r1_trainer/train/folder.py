@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_envs.files import write_json
-from agent_r1_envs.secrecy import without_secrets
+from agent_r1_envs.services.secrecy import without_secrets
 from agent_r1_trainer.files import read_manifest, refuse_another, run_lock
 from agent_r1_trainer.trainer.resuming import Difference, compare_settings
 from agent_r1_trainer.trajectory import Trajectory

@@ -28,7 +28,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 
 from agent_r1_envs.files import write_json
-from agent_r1_envs.secrecy import without_secrets
+from agent_r1_envs.services.secrecy import without_secrets
 from agent_r1_trainer._compat import (
     BaseTrainer,
     base_causal_lm,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.envs.registration import EnvSpec
 
-from agent_r1_envs.secrecy import without_secrets
+from agent_r1_envs.services.secrecy import without_secrets
 
 if TYPE_CHECKING:
     from torch import nn

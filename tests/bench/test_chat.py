@@ -11,7 +11,7 @@ import pytest
 from agent_r1_wrappers import recipes, reply_for
 
 import agent_r1_envs  # noqa: F401  (registers the ids)
-from agent_r1_envs.endpoint import EndpointError
+from agent_r1_envs.services.endpoint import EndpointError
 from agent_r1_trainer.bench.agents import AgentError
 from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.report import Summary

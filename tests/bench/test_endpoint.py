@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from agent_r1_envs.endpoint import EndpointError
+from agent_r1_envs.services.endpoint import EndpointError
 from agent_r1_trainer.bench.chat import ChatAgent
 from agent_r1_trainer.bench.episode import read_log
 from agent_r1_trainer.bench.run import BenchRun

@@ -27,7 +27,7 @@ from agent_r1_envs.paper_search.backends.semantic_scholar import read_paper
 from agent_r1_envs.paper_search.embedded import embedded_backend
 from agent_r1_envs.paper_search.env import PaperSearchEnv
 from agent_r1_envs.paper_search.service.app import PREFIX, make_app
-from agent_r1_envs.retry import retry_after
+from agent_r1_envs.services.retry import retry_after
 from agent_r1_trainer.bench.agents import RandomAgent
 from tests.data import real_data
 from tests.helpers.paper_service import FAULTS, Faulty, serving

@@ -12,7 +12,7 @@ import pytest
 import torch
 from peft import LoraConfig
 
-from agent_r1_envs.secrecy import without_secrets
+from agent_r1_envs.services.secrecy import without_secrets
 from agent_r1_trainer import StepPOConfig
 from agent_r1_trainer.flows import AsyncEnvLoop
 from agent_r1_trainer.generation.vllm_control import ServerError

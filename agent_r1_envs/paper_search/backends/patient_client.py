@@ -20,10 +20,10 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import httpx
 
-from agent_r1_envs.endpoint import trusts_environment
 from agent_r1_envs.files import expand, write_json
-from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
-from agent_r1_envs.secrecy import hide
+from agent_r1_envs.services.endpoint import trusts_environment
+from agent_r1_envs.services.retry import PassingFailure, RetryPolicy, excerpt, read_json
+from agent_r1_envs.services.secrecy import hide
 
 T = TypeVar("T")
 Mode = Literal["auto", "record", "replay"]
@@ -82,8 +82,8 @@ class PatientClient:
     """Gets JSON from one service; all methods run in one event loop.
 
     Failed connections, time-outs, replies that say "later" (408, 409, 425, 429, 5xx) and bodies that are no JSON object
-    are tried again after the pauses of :class:`~agent_r1_envs.retry.RetryPolicy`. A 429 holds back all requests, not
-    its own only.
+    are tried again after the pauses of :class:`~agent_r1_envs.services.retry.RetryPolicy`. A 429 holds back all
+    requests, not its own only.
 
     Args:
         base_url: Address that paths are added to.

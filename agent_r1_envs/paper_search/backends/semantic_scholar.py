@@ -32,7 +32,7 @@ from agent_r1_envs.paper_search.papers.identity import (
     last_allowed,
     paper_key,
 )
-from agent_r1_envs.retry import RetryPolicy
+from agent_r1_envs.services.retry import RetryPolicy
 
 FIELDS: Final = "title,abstract,year,authors,externalIds,publicationDate"
 BASE_URL: Final = "https://api.semanticscholar.org/graph/v1"

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint
 from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance.prompts import QUESTION, check_prompt, fill_prompt
 from agent_r1_envs.paper_search.relevance.score_cache import ScoreCache
+from agent_r1_envs.services.endpoint import EndpointError, JsonEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ class ClassifierSelector:
 
     The last class of a reply, ``probs[-1]``, is the probability that the paper is NOT relevant. A batch is sent as a
     list; one prompt alone is sent as a string, and the last item of the reply counts, as in PaperScout. Failures that
-    pass are tried again as :class:`~agent_r1_envs.endpoint.JsonEndpoint` says; a batch that fails for good is not
-    judged.
+    pass are tried again as :class:`~agent_r1_envs.services.endpoint.JsonEndpoint` says; a batch that fails for good is
+    not judged.
 
     Args:
         url: Address of the endpoint; an address without a path gets ``/classify``.

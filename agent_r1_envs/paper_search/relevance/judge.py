@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
 from agent_r1_envs.paper_search.papers.data import Paper, PaperQuery
 from agent_r1_envs.paper_search.relevance.prompts import QUESTION, check_prompt, fill_prompt
 from agent_r1_envs.paper_search.relevance.score_cache import ScoreCache
+from agent_r1_envs.services.endpoint import EndpointError, JsonEndpoint, chat_address
 
 logger = logging.getLogger(__name__)
 

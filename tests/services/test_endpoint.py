@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_r1_envs.endpoint import EndpointError, JsonEndpoint, chat_address
-from agent_r1_envs.retry import RetryPolicy, retry_after
-from agent_r1_envs.secrecy import public_address
+from agent_r1_envs.services.endpoint import EndpointError, JsonEndpoint, chat_address
+from agent_r1_envs.services.retry import RetryPolicy, retry_after
+from agent_r1_envs.services.secrecy import public_address
 from tests.helpers.json_server import JsonServer, serving
 
 KEY = "sk-very-secret-key"

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agent_r1_envs.retry import PassingFailure, RetryPolicy, excerpt, read_json
-from agent_r1_envs.secrecy import hide, public_address, query_secrets
+from agent_r1_envs.services.retry import PassingFailure, RetryPolicy, excerpt, read_json
+from agent_r1_envs.services.secrecy import hide, public_address, query_secrets
 
 __all__ = ["EndpointError", "JsonEndpoint", "chat_address", "trusts_environment"]
 
@@ -37,8 +37,8 @@ class JsonEndpoint:
     """Posts JSON to one address and returns the JSON of the reply.
 
     Failed connections, time-outs, replies that say "later" (408, 409, 425, 429, 5xx) and replies of success that are no
-    JSON are tried again after the pauses of :class:`~agent_r1_envs.retry.RetryPolicy`; a ``Retry-After`` is obeyed.
-    Other failures are final.
+    JSON are tried again after the pauses of :class:`~agent_r1_envs.services.retry.RetryPolicy`; a ``Retry-After`` is
+    obeyed. Other failures are final.
 
     Safe to share between threads, to pickle, and to use after a fork: every process opens its own connections.
 
@@ -100,7 +100,7 @@ class JsonEndpoint:
 
         Args:
             body: JSON data; half a surrogate pair in it is replaced.
-            check: Raises :class:`~agent_r1_envs.retry.PassingFailure` for JSON that says to try again.
+            check: Raises :class:`~agent_r1_envs.services.retry.PassingFailure` for JSON that says to try again.
 
         Raises:
             EndpointError: As for :meth:`post`.
