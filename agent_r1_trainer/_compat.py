@@ -19,7 +19,8 @@ import torch
 from torch import nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
-from transformers.core_model_loading import revert_weight_conversion
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import WeightConverter, revert_weight_conversion
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl.models import unwrap_model_for_generation
 from trl.trainer.base_config import _BaseConfig as BaseConfig
@@ -30,6 +31,7 @@ __all__ = [
     "BaseConfig",
     "BaseTrainer",
     "RowCache",
+    "SavedForm",
     "Trunk",
     "adapters_disabled",
     "apply_head",
@@ -40,7 +42,6 @@ __all__ = [
     "derived_keys",
     "disable_dropout_in_model",
     "find_trunk",
-    "in_saved_form",
     "generation_model",
     "mend_model_card",
     "is_peft_model",
@@ -75,15 +76,44 @@ def derived_keys(model: nn.Module) -> set[str]:
     return set(getattr(base_causal_lm(model), "_tied_weights_keys", None) or ())
 
 
-def in_saved_form(model: PreTrainedModel, name: str, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-    """A tensor under the names, and in the parts, that saved models of the kind have: experts are fused in memory only.
+class SavedForm:
+    """The names, and the parts, that saved models of a kind have, for tensors that come one after the other.
+
+    Experts may be fused in memory only, and projections in folders only. What becomes one tensor is held until all of
+    it is there.
 
     Args:
-        model: The causal language model that it belongs to.
-        name: In the model.
-        tensor: The tensor.
+        model: The causal language model that the tensors belong to.
+        names: In the model, of all tensors that will come.
     """
-    return revert_weight_conversion(model, {name: tensor})
+
+    def __init__(self, model: PreTrainedModel, names: Sequence[str]) -> None:
+        self._model = model
+        given = getattr(model, "_weight_conversions", None)
+        conversions = get_model_conversion_mapping(model, add_legacy=False) if given is None else given
+        converters = [each.reverse_transform() for each in reversed(conversions) if isinstance(each, WeightConverter)]
+        self._groups: dict[str, list[str]] = {}
+        """Names of tensors that are converted together, by each of them."""
+        together: dict[str, list[str]] = {}
+        for name in names:
+            found = (converter.rename_source_key(name) for converter in converters)
+            target = next((renamed for renamed, pattern in found if pattern is not None), None)
+            if target is not None:
+                self._groups[name] = together.setdefault(target, [])
+                self._groups[name].append(name)
+        numbers = {name: torch.tensor(place) for place, name in enumerate(names) if name not in self._groups}
+        renamed = revert_weight_conversion(model, numbers)
+        self._renamed = {names[int(number)]: saved for saved, number in renamed.items()}
+        self._held: dict[str, torch.Tensor] = {}
+
+    def take(self, name: str, tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return what can be given now that a tensor is there, by its names in a folder."""
+        if name in self._renamed:
+            return {self._renamed[name]: tensor}
+        self._held[name] = tensor
+        if any(other not in self._held for other in self._groups[name]):
+            return {}
+        return revert_weight_conversion(self._model, {other: self._held.pop(other) for other in self._groups[name]})
 
 
 def mend_model_card(card: Path) -> None:

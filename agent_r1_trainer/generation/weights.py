@@ -6,13 +6,13 @@ A sampler that is no part of this process gets them after every round of updates
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from agent_r1_trainer._compat import base_causal_lm, in_saved_form, is_peft_model
+from agent_r1_trainer._compat import SavedForm, base_causal_lm, is_peft_model
 
 __all__ = ["adapted_ends", "merged_weights", "untied", "weights_mark"]
 
@@ -29,7 +29,7 @@ def merged_weights(
     Args:
         policy: A causal language model, possibly with PEFT adapters, not wrapped by DDP or the like.
         dtype: What floating point parameters are cast to; None leaves them.
-        as_saved: Give them as a folder of the model has them, from which they differ where experts are fused in memory.
+        as_saved: Give them as a folder of the model has them, from which they differ where one of both fuses them.
 
     Yields:
         Names as in the model without adapters, and tensors; what is tied comes once. Buffers that saved models hold
@@ -39,18 +39,12 @@ def merged_weights(
     Raises:
         ValueError: Adapters lie on quantised weights, into which nothing can be merged.
     """
-    seen: set[Tensor] = set()
     model = base_causal_lm(policy)
-    for name, own in _walk(model, ""):
-        if own in seen:
-            continue
-        seen.add(own)
+    form = SavedForm(model, [name for name, _ in _once(_walk(model, "", merge=False))]) if as_saved else None
+    for name, own in _once(_walk(model, "")):
         cast = dtype is not None and isinstance(own, nn.Parameter) and own.is_floating_point()
         tensor = own.data.to(dtype) if cast else own.data
-        if as_saved:
-            yield from in_saved_form(model, name, tensor).items()
-        else:
-            yield name, tensor
+        yield from ((name, tensor),) if form is None else form.take(name, tensor).items()
 
 
 def adapted_ends(policy: nn.Module) -> list[str]:
@@ -83,22 +77,36 @@ def weights_mark(policy: nn.Module) -> tuple[int, ...]:
     return tuple(parameter._version for parameter in policy.parameters() if parameter.requires_grad)
 
 
-def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+def _once(named: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Leave out what came under another name already."""
+    seen: set[Tensor] = set()
+    for name, tensor in named:
+        if tensor not in seen:
+            seen.add(tensor)
+            yield name, tensor
+
+
+def _walk(module: nn.Module, prefix: str, *, merge: bool = True) -> Iterator[tuple[str, Tensor]]:
     """What a saved model holds of a module; where PEFT put something of its own in place of a layer, the merged layer.
+
+    Args:
+        module: The module.
+        prefix: Of the names.
+        merge: False yields such a layer without its adapters, which costs nothing and has the same names.
 
     Yields:
         Names, and parameters or buffers.
     """
     if hasattr(module, "token_adapter") and hasattr(module, "original_module"):
-        yield from _walk(module.token_adapter, prefix)  # type: ignore[arg-type]
+        yield from _walk(module.token_adapter, prefix, merge=merge)  # type: ignore[arg-type]
         return
     if hasattr(module, "modules_to_save") and hasattr(module, "original_module"):
         copies = dict(module.modules_to_save.named_children())  # type: ignore[union-attr]
         active = next((name for name in getattr(module, "active_adapters", ()) if name in copies), next(iter(copies)))
-        yield from _walk(copies[active], prefix)
+        yield from _walk(copies[active], prefix, merge=merge)
         return
     if hasattr(module, "base_layer") and hasattr(module, "merge"):
-        with _merged(module) as layer:
+        with _merged(module) if merge else nullcontext(module.get_base_layer()) as layer:  # type: ignore[operator]
             for name, parameter in layer.named_parameters():
                 yield f"{prefix}{name}", parameter
         return
@@ -109,7 +117,7 @@ def _walk(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
             yield f"{prefix}{name}", buffer
     for name, child in module.named_children():
         if name != _OWN:
-            yield from _walk(child, f"{prefix}{name}.")
+            yield from _walk(child, f"{prefix}{name}.", merge=merge)
 
 
 @contextmanager

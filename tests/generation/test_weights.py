@@ -9,6 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
+from agent_r1_trainer import _compat
 from agent_r1_trainer.generation.weights import merged_weights, untied, weights_mark
 from agent_r1_trainer.learning.scoring import attach_scoring
 from tests.helpers.architectures import ARCHITECTURES, make_architecture
@@ -124,10 +125,37 @@ def test_buffers_of_a_saved_model_are_sent_too_and_not_cast():
     assert {name for name, _ in merged_weights(tied)} == tied.state_dict().keys() - {"lm_head.weight"}
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
-def test_weights_have_the_names_and_shapes_of_saved_models(kind, tmp_path):
-    model = make_architecture(kind)
-    model.save_pretrained(tmp_path)
-    saved = {name: tensor for file in tmp_path.glob("*.safetensors") for name, tensor in load_file(file).items()}
-    found = dict(merged_weights(model, as_saved=True))
-    assert found.keys() == saved.keys() and all(torch.equal(found[name], saved[name]) for name in saved)
+SPLIT = {"head_dim": 8, "num_layers_per_stack": 1, "num_key_value_heads": 4}
+"""Of a kind whose projections are one tensor in a folder, and several in memory."""
+
+
+def saved(model, folder):
+    model.save_pretrained(folder)
+    return {name: tensor for file in folder.glob("*.safetensors") for name, tensor in load_file(file).items()}
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [*((kind, {}) for kind in ARCHITECTURES), ("hrm_text", SPLIT)])
+def test_weights_have_the_names_and_shapes_of_saved_models(kind, sizes, tmp_path):
+    model = make_architecture(kind, **sizes)
+    expected = saved(model, tmp_path)
+    found = list(merged_weights(model, as_saved=True))
+    assert sorted(name for name, _ in found) == sorted(expected)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found)
+
+
+def test_adapters_on_a_part_of_what_is_saved_as_one_tensor_are_merged_into_their_part(tmp_path):
+    settings = LoraConfig(r=4, target_modules=["up_proj", "q_proj"], init_lora_weights=False)
+    model = get_peft_model(make_architecture("hrm_text", **SPLIT), settings)
+    found = list(merged_weights(model, as_saved=True))
+    expected = saved(copy.deepcopy(model).merge_and_unload(), tmp_path)
+    assert sorted(name for name, _ in found) == sorted(expected)
+    for name, tensor in found:
+        torch.testing.assert_close(tensor, expected[name], atol=1e-6, rtol=1e-6)
+
+
+def test_what_saved_models_hold_is_looked_up_once_and_not_for_every_tensor(monkeypatch):
+    model = make_architecture("qwen3")
+    calls = []
+    revert = _compat.revert_weight_conversion
+    monkeypatch.setattr(_compat, "revert_weight_conversion", lambda *given: calls.append(given) or revert(*given))
+    assert len(list(merged_weights(model, as_saved=True))) > 20 and len(calls) == 1

@@ -60,7 +60,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 def make_architecture(kind: str, **changes: Any) -> PreTrainedModel:
     """A model of a few thousand parameters, in evaluation mode, without dropout."""
     torch.manual_seed(0)
-    config = type(AutoConfig.for_model(kind))(**_SIZES | ARCHITECTURES[kind] | changes)
+    config = type(AutoConfig.for_model(kind))(**_SIZES | ARCHITECTURES.get(kind, {}) | changes)
     for name, value in config.to_dict().items():
         if "drop" in name and isinstance(value, float):
             setattr(config, name, 0.0)
