@@ -14,7 +14,7 @@ from agent_r1_trainer.environments.factory import EnvWorkers
 from agent_r1_trainer.flows.base import Assignment, FlowTimes
 from agent_r1_trainer.flows.crew import Crew, portable
 from agent_r1_trainer.flows.env_flow import EnvFlow
-from agent_r1_trainer.flows.env_shelf import MakeEnv
+from agent_r1_trainer.flows.env_shelf import EnvShelf, MakeEnv
 from agent_r1_trainer.flows.lookout import Lookout
 from agent_r1_trainer.flows.player import PlayerSetup
 from agent_r1_trainer.flows.progress import RolloutProgress
@@ -58,7 +58,7 @@ class AsyncEnvLoop(EnvFlow):
             two of its kind must not work in one process at the same time, and refuses threads.
         env_timeout: Seconds that a reset, a step or a close may take, the making of the prompt included; None waits for
             ever. Construction has ten minutes, or this if it is more, also where an environment is only looked at: that
-            then happens in a thread, and raises a `TimeoutError`.
+            then happens in a thread, which must do for it, and raises a `TimeoutError`.
         max_env_workers: Most workers, and so most episodes at a time, where `concurrency` does not say less.
         max_hung_threads: Most threads that may be left behind.
         **kwargs: See `EnvFlow`.
@@ -107,8 +107,8 @@ class AsyncEnvLoop(EnvFlow):
             ),
             max_hung_threads,
         )
-        self._lookout = Lookout(self._shelf, self._crew, env_timeout)
-        weakref.finalize(self, _leave, self._lookout, self._crew)
+        self._lookout = Lookout(lambda: EnvShelf(factories, len(tokenizer)), self._crew, env_timeout)
+        weakref.finalize(self, _leave, self._lookout, self._crew, _CLOSING)
 
     def check(self, sampling: SamplingParams) -> None:
         """Make sure that replies can be written (see `EnvFlow.check`), and that environments may work in threads.
@@ -158,8 +158,8 @@ class AsyncEnvLoop(EnvFlow):
             )
             try:
                 return rollout.play()
-            except BaseException:  # of the generator, or Ctrl-C: the episodes that were under way are given up
-                rollout.give_up()
+            except BaseException as error:  # of the generator, or Ctrl-C: what was under way is given up
+                rollout.give_up(interrupted=isinstance(error, KeyboardInterrupt))
                 raise
             finally:
                 progress.hung_threads = self._crew.hung_threads
@@ -169,8 +169,7 @@ class AsyncEnvLoop(EnvFlow):
 
     def close(self) -> None:
         """Close the environments and end the workers; `run` starts new ones."""
-        self._lookout.close()
-        self._crew.dismiss(_CLOSING if self._timeout is None else self._timeout)
+        _leave(self._lookout, self._crew, _CLOSING if self._timeout is None else self._timeout)
 
     @property
     def hung_threads(self) -> int:
@@ -190,7 +189,9 @@ class AsyncEnvLoop(EnvFlow):
                 )
 
 
-def _leave(lookout: Lookout, crew: Crew) -> None:
-    """End what a loop that nobody knows any more has begun."""
-    lookout.close()
-    crew.dismiss(_CLOSING)
+def _leave(lookout: Lookout, crew: Crew, seconds: float) -> None:
+    """End what a loop has begun, with so many seconds for each thing that a worker has left to do."""
+    try:
+        lookout.close()
+    finally:
+        crew.dismiss(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from agent_r1_trainer.flows.workers import InlineWorker, ThreadWorker, Worker
 __all__ = ["Crew", "HungThreadsError", "portable"]
 
 _NOTICED = 2.0  # seconds for a thread to notice that its process was killed
+_INTERRUPTED = 5.0  # seconds for each thing that is left to do when somebody has pressed Ctrl-C
 
 
 class HungThreadsError(RuntimeError):
@@ -44,7 +46,7 @@ class Crew:
         self._pickled = b""
         self._max_hung = max_hung
         self._idle: list[tuple[Worker, set[str]]] = []
-        self._leaving: list[tuple[Worker, int]] = []  # and how many things each has left to do
+        self._leaving: list[tuple[Worker, int, float]] = []  # things left to do, and most seconds for each of them
         self._lost: list[Worker] = []
 
     def hire(self, name: str) -> tuple[Worker, set[str]]:
@@ -62,15 +64,17 @@ class Crew:
         """Take a worker back whose episode has ended."""
         self._idle.append((worker, names))
 
-    def leave(self, worker: Worker, acts: int) -> None:
+    def leave(self, worker: Worker, acts: int, *, interrupted: bool = False) -> None:
         """Have a worker close its environments as soon as it can, and end.
 
         Args:
             worker: That was hired.
             acts: What it has left to do: a call that is under way, and each environment to close.
+            interrupted: By somebody who wants to be waited for no longer than that needs.
         """
         worker.stop()
-        self._leaving = [*((one, count) for one, count in self._leaving if not one.join(0)), (worker, acts)]
+        most = _INTERRUPTED if interrupted else math.inf
+        self._leaving = [*(leaving for leaving in self._leaving if not leaving[0].join(0)), (worker, acts, most)]
 
     def lose(self, worker: Worker, *, hung: bool) -> None:
         """Give a worker up. A process is killed; a thread ends once it comes back.
@@ -87,22 +91,18 @@ class Crew:
             self.leave(worker, 1)
         else:
             self.abandon(worker)
+            left = self.hung_threads
+            if left > self._max_hung:
+                raise HungThreadsError(
+                    f"{left} threads are left behind in environments that did not return in time, more than "
+                    f"{self._max_hung}, and a thread cannot be ended from outside: set env_workers='processes', which "
+                    "can, or mend the environment"
+                )
 
     def abandon(self, worker: Worker) -> None:
-        """Leave a thread behind in an environment that has not returned; it ends once it comes back.
-
-        Raises:
-            HungThreadsError: Too many threads are.
-        """
+        """Leave a thread behind in an environment that has not returned; it ends once it comes back."""
         worker.stop()
         self._lost.append(worker)
-        left = self.hung_threads
-        if left > self._max_hung:
-            raise HungThreadsError(
-                f"{left} threads are left behind in environments that did not return in time, more than "
-                f"{self._max_hung}, and a thread cannot be ended from outside: set env_workers='processes', which can, "
-                "or mend the environment"
-            )
 
     @property
     def hung_threads(self) -> int:
@@ -121,8 +121,9 @@ class Crew:
         self._idle.clear()
         began = time.monotonic()
         killed = []
-        for worker, acts in sorted(self._leaving, key=lambda leaving: leaving[1]):
-            if not _join(worker, began + seconds * acts):
+        leaving = [(worker, began + min(seconds, most) * acts) for worker, acts, most in self._leaving]
+        for worker, until in sorted(leaving, key=lambda pair: pair[1]):
+            if not _join(worker, until):
                 worker.kill()
                 killed.append((worker, time.monotonic() + (_NOTICED if self._kind == "processes" else 0)))
         self._leaving = []

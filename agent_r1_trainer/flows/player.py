@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Protocol
+from typing import Any
 
 from agent_r1_trainer.environments.contract import CheckedEnv, error_text
 from agent_r1_trainer.flows.base import Assignment
@@ -25,7 +25,7 @@ from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["AnyPlayer", "Player", "PlayerSetup", "RemotePlayer", "Turn", "WorkerDiedError", "serve"]
+__all__ = ["Player", "PlayerSetup", "RemotePlayer", "Turn", "WorkerDiedError", "serve"]
 
 _GRACE = 10.0  # seconds for a process that has closed its environments, or was killed, to be gone
 
@@ -61,35 +61,13 @@ class Turn:
         prompt_ids: The prompt that wants a reply.
         sampling: How to sample it.
         trajectory: The whole episode, once it has ended.
-        spoilt: Its environment may be to blame for its failure, and is to be closed by `AnyPlayer.discard`.
+        spoilt: Its environment may be to blame for its failure, and is to be closed by `Player.discard`.
     """
 
     prompt_ids: list[int]
     sampling: SamplingParams
     trajectory: Trajectory | None = None
     spoilt: bool = False
-
-
-class AnyPlayer(Protocol):
-    """What can be asked of a player, wherever it plays."""
-
-    def prepare(self, name: str) -> None:
-        """Build an environment of that name if none is idle. What goes wrong, the episode meets."""
-
-    def begin(self, assignment: Assignment, sampling: SamplingParams, policy_version: int) -> Turn:
-        """Begin an episode."""
-
-    def step(self, reply: Generation) -> Turn:
-        """Pass a reply on, or that it cannot be had."""
-
-    def discard(self) -> str:
-        """Close the environment of the episode that failed last. Returns what that raised, in words."""
-
-    def close(self) -> None:
-        """Close the environments."""
-
-    def kill(self) -> None:
-        """End at once what can be ended from outside, whatever it is doing; from any thread."""
 
 
 class Player:
@@ -107,11 +85,11 @@ class Player:
         self._sampling: SamplingParams | None = None
 
     def prepare(self, name: str) -> None:
-        """See `AnyPlayer.prepare`."""
+        """Build an environment of that name if none is idle. What goes wrong, the episode meets."""
         self._shelf.idle(name)
 
     def begin(self, assignment: Assignment, sampling: SamplingParams, policy_version: int) -> Turn:
-        """See `AnyPlayer.begin`."""
+        """Begin an episode."""
         episode = self._episode = Episode(
             self._shelf.take(assignment.env),
             assignment,
@@ -126,24 +104,24 @@ class Player:
         return self._turn(episode)
 
     def step(self, reply: Generation) -> Turn:
-        """See `AnyPlayer.step`."""
+        """Pass a reply on, or that it cannot be had."""
         assert self._episode is not None
         self._episode.advance(reply)
         return self._turn(self._episode)
 
     def discard(self) -> str:
-        """See `AnyPlayer.discard`."""
+        """Close the environment of the episode that failed last. Returns what that raised, in words."""
         assert self._spoilt is not None
         env, self._spoilt = self._spoilt, None
         return self._shelf.discard(env)
 
     def close(self) -> None:
-        """See `AnyPlayer.close`."""
+        """Close the environments."""
         self._episode = self._spoilt = None
         self._shelf.close()
 
     def kill(self) -> None:
-        """Nothing can be ended from outside here."""
+        """End at once what can be ended from outside, whatever it is doing; from any thread. Here that is nothing."""
 
     def _turn(self, episode: Episode) -> Turn:
         """What comes next."""
@@ -178,19 +156,19 @@ class RemotePlayer:
         self._killed = False
 
     def prepare(self, name: str) -> None:
-        """See `AnyPlayer.prepare`."""
+        """See `Player.prepare`."""
         self._ask("prepare", name)
 
     def begin(self, assignment: Assignment, sampling: SamplingParams, policy_version: int) -> Turn:
-        """See `AnyPlayer.begin`."""
+        """See `Player.begin`."""
         return self._ask("begin", assignment, sampling, policy_version)
 
     def step(self, reply: Generation) -> Turn:
-        """See `AnyPlayer.step`."""
+        """See `Player.step`."""
         return self._ask("step", reply)
 
     def discard(self) -> str:
-        """See `AnyPlayer.discard`."""
+        """See `Player.discard`."""
         return self._ask("discard")
 
     def close(self) -> None:

@@ -53,6 +53,7 @@ class _Live:
         turn: What it says next, while it waits for a reply.
         reply: That reply, where the generator is asked by each episode.
         failed: What has become of it, while the environment that failed is closed.
+        lost: Its worker was given up.
     """
 
     index: int
@@ -67,6 +68,7 @@ class _Live:
     turn: Turn | None = None
     reply: Future[Generation] | None = field(default=None, repr=False)
     failed: Trajectory | None = None
+    lost: bool = False
 
 
 class Rollout:
@@ -137,13 +139,17 @@ class Rollout:
                 self._wait()
         return [self._done[index] for index in range(len(self._assignments))]
 
-    def give_up(self) -> None:
-        """Give up the episodes that are under way; a call that has no deadline is not waited for by itself."""
+    def give_up(self, *, interrupted: bool) -> None:
+        """Give up the episodes that are under way; a call that has no deadline is not waited for by itself.
+
+        Args:
+            interrupted: See `Crew.leave`.
+        """
         call = int(self._timeout is not None)
         for episode in self._live.values():
             if episode.reply is not None:
                 episode.reply.cancel()
-            self._crew.leave(episode.worker, call + len(episode.names))
+            self._crew.leave(episode.worker, call + len(episode.names), interrupted=interrupted)
         self._live.clear()
 
     # Asking
@@ -219,8 +225,10 @@ class Rollout:
                 self._on_report(episode, event)
             else:
                 self._on_reply(episode, event.future)
-        except BaseException:
-            self._crew.leave(episode.worker, len(episode.names))
+        except BaseException as error:
+            if not episode.lost:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                self._crew.leave(episode.worker, len(episode.names), interrupted=interrupted)
             raise
         self._tell()
 
@@ -259,7 +267,7 @@ class Rollout:
         try:
             self._take(episode, future.result())
         except GenerationError as error:
-            self._take(episode, Generation.lost(str(error)))
+            self._take(episode, Generation.lost(error))
         except CancelledError as error:
             raise RuntimeError("the generator was closed while episodes waited for its replies") from error
 
@@ -284,6 +292,7 @@ class Rollout:
 
     def _on_loss(self, episode: _Live, error: str, *, hung: bool) -> None:
         """Take an episode whose worker is lost, or have another one play it again."""
+        episode.lost = True
         self._crew.lose(episode.worker, hung=hung)
         self._progress.hung_threads = self._crew.hung_threads
         assignment, trajectory = self._assignments[episode.index], episode.failed

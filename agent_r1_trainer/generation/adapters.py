@@ -111,7 +111,7 @@ async def _answer_all(
         try:
             return await asynchronous.answer(prompt, sampling, seed, episode=seed)
         except GenerationError as error:
-            return Generation.lost(str(error))
+            return Generation.lost(error)
 
     asked = [asyncio.ensure_future(answer(*question)) for question in questions]
     try:

@@ -89,9 +89,9 @@ class Generation:
     error: str = ""
 
     @classmethod
-    def lost(cls, reason: str) -> Generation:
-        """What stands in the place of a reply that cannot be had."""
-        return cls([], None, "length", error=reason)
+    def lost(cls, reason: str | GenerationError) -> Generation:
+        """What stands in the place of a reply that cannot be had; with a reason even where none was given."""
+        return cls([], None, "length", error=str(reason) or "no reason was given")
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
 import threading
 import time
 from collections.abc import Hashable, Sequence
@@ -319,14 +320,16 @@ class StuckEnv(CueEnv):
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-@pytest.mark.parametrize("where", ["building", "looking"])
-def test_an_environment_that_hangs_while_it_is_looked_at_is_an_error(workers, where, released, monkeypatch):
+@pytest.mark.parametrize(("where", "most"), [("building", 16), ("looking", 16), ("looking", 0)])
+def test_an_environment_that_hangs_while_it_is_looked_at_is_an_error(workers, where, most, released, monkeypatch):
+    """However many threads may hang: this ends the run anyway, and the message is to name the environment."""
     monkeypatch.setattr("agent_r1_trainer.flows.workers._CONSTRUCTION", 0.3)
-    flow = loop({"stuck": partial(StuckEnv, where)}, env_workers=workers, env_timeout=0.2)
+    flow = loop({"stuck": partial(StuckEnv, where)}, env_workers=workers, env_timeout=0.2, max_hung_threads=most)
     with pytest.raises(
         TimeoutError, match=r"environment 'stuck' cannot be looked at.*construction took more than 0.3 s"
     ):
         flow.panels  # noqa: B018
+    assert flow.hung_threads == 1
     flow.close()
     RELEASE.set()
     until = time.monotonic() + 20
@@ -343,6 +346,94 @@ def test_one_that_hangs_when_it_is_closed_again_holds_up_nothing(released):
     flow.close()
     assert flow.hung_threads == 2
     RELEASE.set()
+
+
+def test_closing_goes_on_where_more_threads_hang_than_may(released):
+    flow = loop(partial(StuckEnv, "closing"), env_timeout=0.3, max_hung_threads=0)
+    assert flow.num_tasks == 8
+    assert flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)[0].success
+    flow.check(SAMPLING)
+    flow.close()
+    assert flow.hung_threads == 3  # both that looked, and the worker
+    RELEASE.set()
+
+
+class FirstEnv(CueEnv):
+    """The first of its kind is built only once it is released, after it has pressed Ctrl-C if it is told so."""
+
+    def __init__(self, built: list[FirstEnv], closed: list[FirstEnv], interrupts: bool = False) -> None:
+        super().__init__()
+        self.closed = closed
+        built.append(self)
+        if len(built) == 1:
+            if interrupts:
+                RELEASE.wait(0.5)  # until the other thread waits for this one
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            RELEASE.wait()
+
+    def close(self):
+        self.closed.append(self)
+
+
+def test_an_interrupted_look_does_not_answer_the_next_one(released, monkeypatch):
+    monkeypatch.setattr("agent_r1_trainer.flows.workers._CONSTRUCTION", 30.0)
+    flow = loop({"a": partial(FirstEnv, [], [], True), "b": partial(FewEnv, 3)}, env_timeout=30.0)
+    with pytest.raises(KeyboardInterrupt):
+        flow.panels  # noqa: B018
+    RELEASE.set()
+    assert flow.panels == {"a": 8, "b": 3}
+    flow.close()
+    assert not flow.hung_threads
+
+
+class FewEnv(CueEnv):
+    def __init__(self, tasks: int) -> None:
+        super().__init__()
+        self.tasks = range(tasks)
+
+
+def test_a_look_that_was_given_up_does_not_close_what_the_next_one_looks_at(released, monkeypatch):
+    monkeypatch.setattr("agent_r1_trainer.flows.workers._CONSTRUCTION", 0.3)
+    built, closed = [], []
+    flow = loop(partial(FirstEnv, built, closed), env_timeout=0.3)
+    with pytest.raises(TimeoutError, match="cannot be looked at"):
+        flow.panels  # noqa: B018
+    monkeypatch.setattr("agent_r1_trainer.flows.workers._CONSTRUCTION", 60.0)
+    assert flow.panels == {"": 8}
+    RELEASE.set()
+    until = time.monotonic() + 20
+    while flow.hung_threads and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [built.index(env) for env in closed] == [0]
+    flow.close()
+    assert [built.index(env) for env in closed] == [0, 1]
+
+
+class SignalEnv(CueEnv):
+    """Needs the main thread, when it is built or when it is reset."""
+
+    def __init__(self, when: str) -> None:
+        super().__init__()
+        self.when = when
+        if when == "built":
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+    def reset(self, *, seed=None, options=None):
+        if self.when == "reset":
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        return super().reset(seed=seed, options=options)
+
+
+def test_an_environment_that_needs_the_main_thread_is_told_the_ways_out():
+    flow = loop(partial(SignalEnv, "built"), env_workers="processes", env_timeout=60.0)
+    with pytest.raises(ValueError, match="main thread") as caught:
+        flow.check(SAMPLING)
+    assert all(way in caught.value.__notes__[0] for way in ("its reset", "'processes'", "leave env_timeout out"))
+    flow.close()
+    for when, timeout in (("reset", 60.0), ("built", None)):
+        flow = loop(partial(SignalEnv, when), env_workers="processes", env_timeout=timeout)
+        assert flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)[0].success
+        flow.close()
 
 
 class PlainErrorEnv(CueEnv):
@@ -408,6 +499,15 @@ def test_too_many_threads_that_hang_stop_the_run_and_name_processes(tmp_path, re
     while flow.hung_threads and time.monotonic() < until:
         time.sleep(0.01)
     assert not flow.hung_threads and notes(tmp_path, "built") == notes(tmp_path, "closed")
+
+
+def test_a_worker_that_was_given_up_is_left_once(released):
+    flow = loop(ExitingEnv, env_timeout=0.3, failures=FailurePolicy(then="raise"))
+    with pytest.raises(EpisodeFailedError, match="SystemExit"):
+        flow.run(assignments(1), ScriptedGenerator(TOKENIZER, last_cue), SAMPLING)
+    flow.close()
+    assert flow.hung_threads == 1
+    RELEASE.set()
 
 
 def test_threads_that_came_back_do_not_count_as_hung(released):
@@ -526,14 +626,17 @@ class Refusing:
 class RefusingAlone:
     """Has no reply to one prompt, and raises."""
 
+    def __init__(self, *reasons: str) -> None:
+        self.reasons = reasons
+
     async def answer(self, prompt: list[int], sampling: SamplingParams, seed: int, *, episode: Hashable) -> Generation:
         if seed == REFUSED:
-            raise GenerationError("no server is left")
+            raise GenerationError(*self.reasons)
         return ScriptedGenerator(TOKENIZER, last_cue).generate([prompt], sampling, [seed])[0]
 
 
 @pytest.mark.parametrize("play", [play_in_step, play_side_by_side, play_once])
-@pytest.mark.parametrize("make", [Refusing, lambda: BlockingGenerator(RefusingAlone())])
+@pytest.mark.parametrize("make", [Refusing, lambda: BlockingGenerator(RefusingAlone("no server is left"))])
 def test_a_reply_that_cannot_be_had_costs_its_episode_in_every_flow(play, make):
     generator = make()
     trajectories, lost = play(generator, FailurePolicy(3))  # it is not played again: it was asked for everywhere
@@ -544,6 +647,14 @@ def test_a_reply_that_cannot_be_had_costs_its_episode_in_every_flow(play, make):
         play(generator, FailurePolicy(then="raise"))
     if isinstance(generator, BlockingGenerator):
         generator.close()
+
+
+@pytest.mark.parametrize("play", [play_in_step, play_side_by_side, play_once])
+def test_so_does_one_that_cannot_be_had_for_no_reason(play):
+    with BlockingGenerator(RefusingAlone()) as generator:
+        trajectories, lost = play(generator)
+    assert [trajectory.masked for trajectory in trajectories] == [False, True, False, False] and lost == 1
+    assert trajectories[1].error == "GenerationError: no reason was given"
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -563,6 +674,37 @@ def test_what_a_back_end_raises_ends_the_run_and_closes_the_environments(workers
 class Interrupted:
     def generate(self, prompts: Any, sampling: Any, seeds: Any) -> list[Generation]:
         raise KeyboardInterrupt
+
+
+class HangingEnv(CueEnv):
+    """Never comes back from a step with an even seed."""
+
+    def reset(self, *, seed=None, options=None):
+        self.hangs = seed % 2 == 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if self.hangs:
+            RELEASE.wait()
+        return super().step(action)
+
+
+def test_nobody_who_presses_ctrl_c_waits_long_for_what_hangs(released, monkeypatch):
+    monkeypatch.setattr("agent_r1_trainer.flows.crew._INTERRUPTED", 0.2)
+    flow = loop(HangingEnv)
+
+    def press(progress: Any) -> None:
+        if progress.turns >= 4:  # of an episode that goes on while the other one hangs
+            raise KeyboardInterrupt
+
+    flow.watch = press
+    with pytest.raises(KeyboardInterrupt):
+        flow.run([Assignment(0, 6), Assignment(0, 7)], Answers(), SAMPLING)
+    began = time.monotonic()
+    flow.watch = None
+    flow.close()
+    assert flow.hung_threads == 1 and time.monotonic() - began < 15
+    RELEASE.set()
 
 
 def test_progress_can_be_watched():

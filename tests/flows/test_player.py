@@ -95,7 +95,7 @@ def test_environments_end_with_the_program_however_it_ends(how, tmp_path):
     pids = [int(pid) for pid in file.read_text().split()]
     assert all(map(running, pids))
     program.send_signal(how)
-    program.wait(120)
+    program.wait(25)
     assert gone(pids)
 
 
