@@ -35,6 +35,7 @@ __all__ = [
     "Trunk",
     "adapters_disabled",
     "apply_head",
+    "attends_by_backend",
     "base_causal_lm",
     "cache_argument",
     "class_forward",
@@ -52,6 +53,14 @@ __all__ = [
     "unnumbered_cpu",
     "view_gradients",
 ]
+
+
+def attends_by_backend(trunk: nn.Module) -> bool:
+    """Whether attention passes on what its implementation is told, and nothing else remembers earlier tokens.
+
+    A class that says nothing about it, as one that is not of transformers, is taken for one that does neither.
+    """
+    return not getattr(trunk, "_is_stateful", True) and getattr(trunk, "_supports_attention_backend", False)
 
 
 def is_peft_model(model: nn.Module) -> bool:

@@ -302,7 +302,8 @@ class StepPOConfig(VLLMSettings, BaseConfig):
     )
     env_failure: Literal["mask", "raise"] = setting(
         "mask",
-        "Whether an episode that failed for good, or one of whose replies could not be had, is masked or ends the run.",
+        "Whether an episode that failed for good, or one of whose replies could not be had, is masked or ends the run. "
+        "A flow of your own has a `FailurePolicy` instead.",
     )
 
     # Rollout

@@ -78,7 +78,7 @@ class FailurePolicy:
             env = f" of {trajectory.env}" if trajectory.env else ""
             raise EpisodeFailedError(
                 f"an episode of task {trajectory.task_id!r}{env} failed{tries}: {trajectory.error}. env_failure='mask' "
-                "leaves such episodes out and goes on"
+                "(of a flow of your own: failures=FailurePolicy(then='mask')) leaves such episodes out and goes on"
             )
         return verdict == "retry"
 

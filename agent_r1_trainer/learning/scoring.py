@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from agent_r1_trainer._compat import (
     adapters_disabled,
     apply_head,
+    attends_by_backend,
     base_causal_lm,
     class_forward,
     find_trunk,
@@ -37,6 +38,7 @@ __all__ = [
     "ValueHead",
     "attach_scoring",
     "chunk_size",
+    "leaves_padding_out",
     "offloaded",
     "read_rows",
     "read_values",
@@ -149,9 +151,14 @@ def read_rows(
     """
     mask = {"attention_mask": attention_mask} if needs_padding_mask(config) else {}
     with offloaded(trunk) if offload else nullcontext():
-        if reads_rows_end_to_end(config, trunk):
+        if leaves_padding_out(trunk, config):
             return _read_end_to_end(trunk, input_ids, attention_mask)
         return trunk(input_ids=input_ids, **mask, use_cache=False).last_hidden_state
+
+
+def leaves_padding_out(trunk: nn.Module, config: Any) -> bool:
+    """Whether `read_rows` reads rows one behind the other, as a single one; only where nothing speaks against it."""
+    return attends_by_backend(trunk) and reads_rows_end_to_end(config, trunk)
 
 
 def _read_end_to_end(trunk: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ def reads_rows_end_to_end(config: Any, trunk: nn.Module) -> bool:
     """Whether a trunk can read rows one behind the other, as a single row without padding.
 
     Attention must be told where each begins, positions must be given, and nothing else (a recurrence, say) may pass
-    from one to the next.
+    from one to the next. What a trunk's class says of that itself, its caller asks.
 
     Args:
         config: A transformers configuration (``model.config``).
@@ -63,8 +63,6 @@ def reads_rows_end_to_end(config: Any, trunk: nn.Module) -> bool:
     """
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if getattr(text, "_attn_implementation", None) not in _BOUNDED_ATTENTION:
-        return False
-    if getattr(trunk, "_is_stateful", False) or not getattr(trunk, "_supports_attention_backend", False):
         return False
     arguments = inspect.signature(trunk.forward).parameters
     passes_on = any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values())

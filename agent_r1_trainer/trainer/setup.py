@@ -141,8 +141,11 @@ def set_up_flows(
         eval_flow: The same for evaluation.
 
     Raises:
-        ValueError: There is no environment to train on, or an evaluation that is asked for has none.
+        ValueError: There is no environment to train on, an evaluation that is asked for has none, or a setting of the
+            trainer's own loops with a flow that was given.
     """
+    if flow is not None:
+        _check_own_flow(args)
     eval_kwargs = None if args.eval_env_kwargs is None else options(args.eval_env_kwargs)
     entries: dict[str, MixtureEntry] = {}
     if env is None and eval_env is None and eval_kwargs is not None:
@@ -168,6 +171,19 @@ def set_up_flows(
             "eval_env_kwargs (for example {'split': 'validation'}); in a mixture, eval_kwargs of an entry"
         )
     return FlowSetup(entries, flow, eval_flow)
+
+
+def _check_own_flow(args: StepPOConfig) -> None:
+    """Refuse settings of the loops that the trainer makes, which a flow of the user's own would never hear of."""
+    derived = {"env_workers"} if args.use_vllm and args.vllm_mode == "server" else set()
+    for name in ("env_failure", "env_retries", "env_timeout", "max_env_workers", "env_workers"):
+        value = getattr(args, name)
+        if name not in derived and value != args.__dataclass_fields__[name].default:
+            raise ValueError(
+                f"{name}={value!r} has no meaning with flow=, which plays as it was made: leave it out, and say it to "
+                "the flow: failures=FailurePolicy(...) of AgentEnvLoop, AsyncEnvLoop and SingleStepFlow; env_workers, "
+                "env_timeout and max_env_workers of AsyncEnvLoop"
+            )
 
 
 def make_loop(

@@ -310,6 +310,22 @@ def test_a_flow_of_ones_own_in_a_run(tmp_path, caplog):
     assert (flow.runs, flow.closes) == (3, 1) and "closing Given failed: OSError: never opened" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"env_failure": "raise"},
+        {"env_retries": 2},
+        {"env_workers": "threads"},
+        {"env_workers": "threads", "env_timeout": 5.0},
+        {"max_env_workers": 2},
+    ],
+)
+def test_what_a_flow_of_ones_own_would_never_hear_of_is_refused(settings, tmp_path):
+    name, value = list(settings.items())[-1]
+    with pytest.raises(ValueError, match=rf"{name}={value!r} has no meaning with flow=.*FailurePolicy.*AsyncEnvLoop"):
+        make_trainer(tmp_path, env=None, flow=Given(good), **RUN, **settings)
+
+
 def worker(folder: Path) -> None:
     """What each of two processes does: something breaks on the second one only, and both must end."""
     rank = int(os.environ["RANK"])

@@ -60,7 +60,7 @@ def test_a_rank_with_slow_environments_is_waited_for_and_changes_nothing(tmp_pat
     assert len(rows) == 2 and all(row["masked_ratio"] == row["rollout/timeouts"] == 0 for row in rows)
     for other, logged, (played, _) in runs.values():
         assert all(torch.equal(value, other[name]) for name, value in found.items()) and played == 4
-        assert logged == log or logged == []  # of the other rank, where it keeps none
+        assert logged == log
     assert runs["slow", 1][2][1] > 0.2
 
 

@@ -16,15 +16,21 @@ from tests.helpers.updates import flat, make_trajectories, one_update
 
 ESTIMATORS = ["gigpo", "grpo", "reinforce_pp", "reinforce_pp_baseline", "rloo", "step_gae", "token_gae"]
 AGGREGATIONS = Aggregation.__args__
+LEVELS = ["token", "sequence"]
 # Every level with every aggregation, and every estimator with every level.
 CASES = [
-    (name, level, AGGREGATIONS[(number + number // 6) % 6])
-    for number, (name, level) in enumerate(product(ESTIMATORS, ["token", "sequence"]))
+    (name, level, AGGREGATIONS[(number + number // len(AGGREGATIONS)) % len(AGGREGATIONS)])
+    for number, (name, level) in enumerate(product(ESTIMATORS, LEVELS))
 ]
 
 
 def test_these_are_all_estimators():
     assert [name for name in credit.names() if not name.startswith("test_")] == ESTIMATORS
+
+
+def test_these_are_all_levels_with_all_aggregations_and_all_estimators():
+    assert {(level, aggregation) for _, level, aggregation in CASES} == set(product(LEVELS, AGGREGATIONS))
+    assert {(name, level) for name, level, _ in CASES} == set(product(ESTIMATORS, LEVELS))
 
 
 @pytest.mark.parametrize(("name", "level", "aggregation"), CASES)

@@ -11,8 +11,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from agent_r1_trainer._compat import find_trunk, recompute_activations
 from agent_r1_trainer.learning.critic import CriticModel
-from agent_r1_trainer.learning.scoring import attach_scoring, score
-from agent_r1_trainer.packing import Layout, collate, merge_units, reads_rows_end_to_end
+from agent_r1_trainer.learning.scoring import attach_scoring, leaves_padding_out, score
+from agent_r1_trainer.packing import Layout, collate, merge_units
 from agent_r1_trainer.trajectory import Step, StopReason, Trajectory
 from tests.helpers.architectures import ARCHITECTURES, make_architecture
 
@@ -102,13 +102,26 @@ def test_a_separate_critic_reads_rows_the_same_way(batch, plain_flash):
     torch.testing.assert_close(*found, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_a_trunk_that_does_not_say_whether_it_remembers_is_read_with_padding(kind, monkeypatch):
+    model = flat(make_architecture(kind))
+    trunk = model.get_submodule(find_trunk(model).name)
+    for mark in ("_is_stateful", "_supports_attention_backend"):
+        assert leaves_padding_out(trunk, model.config)
+        with monkeypatch.context() as patch:
+            for cls in type(trunk).__mro__:
+                if mark in vars(cls):
+                    patch.delattr(cls, mark)
+            assert not leaves_padding_out(trunk, model.config)
+
+
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_only_bounded_attention_in_every_layer_and_nothing_else_reads_rows_so(kind):
     model = make_architecture(kind)
     trunk = model.get_submodule(find_trunk(model).name)
     for implementation in ("sdpa", "eager", "flex_attention", "paged|sdpa", "own"):
         model.config._attn_implementation = implementation
-        assert not reads_rows_end_to_end(model.config, trunk)
+        assert not leaves_padding_out(trunk, model.config)
     for implementation in ("flash_attention_2", "flash_attention_3"):
         model.config._attn_implementation = implementation
-        assert reads_rows_end_to_end(model.config, trunk) == (kind in READ_SO)
+        assert leaves_padding_out(trunk, model.config) == (kind in READ_SO)
