@@ -78,12 +78,14 @@ def measure(kind: str, episodes: int, seconds: float, turns: int) -> tuple[float
     else:
         flow = AsyncEnvLoop(make, tokenizer, max_prompt_length=999, env_workers=kind, max_env_workers=episodes)  # type: ignore[arg-type]
     found = []
-    for _ in range(2 if kind in ("in step", "inline") else ROLLOUTS):
-        played = flow.run([Assignment(None, i, group=i) for i in range(episodes)], Echo(), SamplingParams(2, (0,)))
-        assert [len(trajectory) for trajectory in played] == [turns] * episodes
-        assert not any(trajectory.masked for trajectory in played)
-        found.append(flow.times.environment)
-    flow.close()
+    try:
+        for _ in range(2 if kind in ("in step", "inline") else ROLLOUTS):
+            played = flow.run([Assignment(None, i, group=i) for i in range(episodes)], Echo(), SamplingParams(2, (0,)))
+            assert [len(trajectory) for trajectory in played] == [turns] * episodes
+            assert not any(trajectory.masked for trajectory in played)
+            found.append(flow.times.environment)
+    finally:
+        flow.close()
     return found[0], min(found[1:])
 
 

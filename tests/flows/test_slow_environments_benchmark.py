@@ -13,7 +13,7 @@ from tests.helpers.benchmarks import FOLDER, load_benchmark
 
 def test_it_measures_every_kind_of_worker():
     load_benchmark("slow_environments")  # or skip
-    sizes = ["--episodes", "4", "--seconds", "0.02", "--turns", "2", "--bar", "60"]
+    sizes = ["--episodes", "8", "--seconds", "0.1", "--turns", "2", "--bar", "60"]
     root = FOLDER.parent
     run = subprocess.run(
         [sys.executable, str(FOLDER / "slow_environments.py"), *sizes],
@@ -26,7 +26,8 @@ def test_it_measures_every_kind_of_worker():
     assert run.returncode == 0, run.stderr
     rows = {line[:10].strip(): [float(x) for x in line[10:].split()] for line in run.stdout.splitlines()[2:]}
     assert list(rows) == ["in step", "inline", "threads", "processes"]
-    assert min(rows["in step"]) >= 4 * 0.02 * 2 and all(len(row) == 2 for row in rows.values())
+    assert min(rows["in step"]) >= 8 * 0.1 * 2 and all(len(row) == 2 for row in rows.values())
+    assert max(rows["threads"][1], rows["processes"][1]) < min(rows["in step"])
 
 
 @pytest.mark.parametrize(("bar", "status"), [("0.5", 0), ("0.1", 1)])
