@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from agent_r1_trainer.files import FileLock, LockError
 __all__ = ["SentFolder"]
 
 _LOCK = ".vllm-lock"  # the end of a lock's name
+_CLEARING = 1.0
+"""Seconds for which another run, which looks whether anybody lives, may hold a lock that is not its own."""
 
 
 class SentFolder:
@@ -24,14 +27,16 @@ class SentFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
+        self._open = False
         self._lock = self._beside(self._path.with_name(f"{self._path.name}{_LOCK}"))
 
     def version(self, name: str) -> Path:
         """Where to put a version."""
-        if not self._lock.held:
+        if not self._open:
             for path in self._path.parent.glob(f"*{_LOCK}"):
                 self._clear(path)
-            self._lock.acquire()
+            self._acquire()
+            self._open = True
         return self._path / name
 
     def keep_only(self, path: Path) -> None:
@@ -44,6 +49,17 @@ class SentFolder:
         """Delete all; a new version begins anew."""
         shutil.rmtree(self._path, ignore_errors=True)
         self._lock.release()
+        self._open = False
+
+    def _acquire(self) -> None:
+        until = time.monotonic() + _CLEARING
+        while True:
+            try:
+                return self._lock.acquire()
+            except LockError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
 
     def _clear(self, path: Path) -> None:
         """Delete the folder of a lock that nobody holds."""

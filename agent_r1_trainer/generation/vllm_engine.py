@@ -66,16 +66,17 @@ class VLLMEngine:
         llm: Of `start_engine`.
         tokenizer: Reads the replies; needed where there are stop strings.
         sleeps: Whether the engine was started with sleep mode.
-        retries: How often a reply that nobody can learn from is asked for again.
+        again: Whether replies that nobody can learn from are asked for once more, where others of the call were good.
+            Where none is, the weights are to blame, which say the same every time.
 
     Attributes:
         counts: Since they were last read: `asked`, `retried` and `failed` replies.
     """
 
     def __init__(
-        self, llm: Any, tokenizer: PreTrainedTokenizerBase | None = None, *, sleeps: bool = False, retries: int = 3
+        self, llm: Any, tokenizer: PreTrainedTokenizerBase | None = None, *, sleeps: bool = False, again: bool = True
     ) -> None:
-        self._llm, self._tokenizer, self._sleeps, self._retries = llm, tokenizer, sleeps, retries
+        self._llm, self._tokenizer, self._sleeps, self._again = llm, tokenizer, sleeps, again
         self.counts: Counter[str] = Counter()
 
     def generate(
@@ -95,18 +96,15 @@ class VLLMEngine:
         if any(row.stop_strings for row in each) and self._tokenizer is None:
             raise ValueError("stop_strings need a tokenizer that reads the replies: VLLMEngine(tokenizer=...)")
         self.counts["asked"] += len(prompts)
-        replies: dict[int, Generation] = {}
-        for attempt in range(self._retries + 1):
-            left = [row for row in range(len(prompts)) if row not in replies or replies[row].error]
-            if not left:
-                break
-            self.counts["retried"] += len(left) if attempt else 0
-            asked = [_params(each[row], seeds[row]) for row in left]
-            answers = self._llm.generate([{"prompt_token_ids": prompts[row]} for row in left], asked, use_tqdm=False)
-            for row, answer in zip(left, answers, strict=True):
-                replies[row] = self._read(answer.outputs[0], each[row])
-        self.counts["failed"] += sum(bool(reply.error) for reply in replies.values())
-        return [replies[row] for row in range(len(prompts))]
+        replies = self._ask(prompts, each, seeds)
+        bad = [row for row, reply in enumerate(replies) if reply.error]
+        if self._again and len(bad) < len(replies):
+            self.counts["retried"] += len(bad)
+            others = self._ask([prompts[row] for row in bad], [each[row] for row in bad], [seeds[row] for row in bad])
+            for row, reply in zip(bad, others, strict=True):
+                replies[row] = reply
+        self.counts["failed"] += sum(bool(reply.error) for reply in replies)
+        return replies
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Take memory and new weights, and forget what the former ones computed.
@@ -125,6 +123,15 @@ class VLLMEngine:
         """Give the memory back, weights included."""
         if self._sleeps:
             self._llm.sleep(level=2)
+
+    def _ask(
+        self, prompts: Sequence[list[int]], sampling: Sequence[SamplingParams], seeds: Sequence[int]
+    ) -> list[Generation]:
+        if not prompts:
+            return []
+        params = [_params(one, seed) for one, seed in zip(sampling, seeds, strict=True)]
+        answers = self._llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], params, use_tqdm=False)
+        return [self._read(answer.outputs[0], one) for answer, one in zip(answers, sampling, strict=True)]
 
     def _read(self, output: Any, sampling: SamplingParams) -> Generation:
         ids = list(output.token_ids)

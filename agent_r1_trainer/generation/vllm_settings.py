@@ -35,6 +35,9 @@ _WHERE: dict[str, tuple[tuple[str, ...], str]] = {
 """With what a setting has a meaning, and what to do, or what holds, where it has none."""
 
 
+_Port = Annotated[int, Bounds(at_least=1, at_most=65535)]
+
+
 @dataclass
 class VLLMSettings:
     """Part of `StepPOConfig`."""
@@ -50,11 +53,13 @@ class VLLMSettings:
         "them. None: vllm_server_host and vllm_server_port.",
     )
     vllm_server_host: str = setting("0.0.0.0", "Host of a single server.")
-    vllm_server_port: Count = setting(8000, "Port of a single server.")
+    vllm_server_port: _Port = setting(8000, "Port of a single server.")
     vllm_server_timeout: NonNegative = setting(240.0, "Seconds to wait for a server that is not up.")
     vllm_request_timeout: Positive = setting(600.0, "Seconds that a reply, or the loading of weights, may take.")
     vllm_retries: NonNegativeInt = setting(
-        3, "How often a reply is asked for again, of another server if there is one, before its episode is masked."
+        3,
+        "How often a reply is asked for again, of another server if there is one, before its episode is masked. A "
+        "colocated engine is asked once more at most.",
     )
     vllm_sync_mode: Literal["auto", "nccl", "adapter", "disk"] = setting(
         "auto",
@@ -65,7 +70,7 @@ class VLLMSettings:
     vllm_sync_dir: str | None = setting(
         None, "That folder, which servers must see under the same path. None: vllm_weights in output_dir."
     )
-    vllm_group_port: Count = setting(51216, "Port of the main process for 'nccl'.")
+    vllm_group_port: _Port = setting(51216, "Port of the main process for 'nccl'.")
     vllm_gpu_memory_utilization: Annotated[float, Bounds(above=0, at_most=1)] = setting(
         0.3, "Share of the GPU's memory that a colocated engine takes."
     )

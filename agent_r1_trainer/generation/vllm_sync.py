@@ -34,6 +34,8 @@ SyncMode = Literal["auto", "nccl", "adapter", "disk"]
 
 _RESUMING = 10.0
 """Seconds that a server may take to go on after a failure."""
+_LEAVING = 30.0
+"""Seconds that a thread which broadcasts may take to get out of a layer that it is merging."""
 _REASON = 5.0
 """Seconds that servers may take to say why a broadcast failed."""
 _PLAIN = frozenset(
@@ -256,6 +258,7 @@ class NcclSync:
         join: Joins the group as rank 0; given its description.
         broadcast: Sends named tensors to the group.
         host: This machine's address as the servers see it; None looks it up.
+        leaving: Seconds that a broadcast which failed may take to leave the policy as it was.
     """
 
     def __init__(
@@ -267,8 +270,10 @@ class NcclSync:
         join: Callable[[dict[str, Any]], Any] | None = None,
         broadcast: Callable[[Iterator[tuple[str, Tensor]], Any], None] | None = None,
         host: str | None = None,
+        leaving: float = _LEAVING,
     ) -> None:
         self._port, self._device, self._dtype, self._host = port, device, dtype, host
+        self._leaving = leaving
         self._join = _join_group if join is None else join
         self._broadcast = _broadcast if broadcast is None else broadcast
         self._group: Any = None
@@ -295,9 +300,13 @@ class NcclSync:
                 lambda: self._broadcast(weights, self._group),
             )
             at_all(servers, lambda server: server.post("/finish_weight_update"))
-        except BaseException:
+        except BaseException as error:
             self.close()
-            _leave_off(weights)
+            if not _leave_off(weights, self._leaving):
+                raise ServerError(
+                    f"{error}. The broadcast hangs in the midst of a layer into which its adapter is being merged, so "
+                    "this process no longer has the policy's weights: end it, and go on from the last checkpoint"
+                ) from error
             raise
         self._members = dict.fromkeys(held, version)
         return ""
@@ -368,12 +377,16 @@ def _begin(act: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def _leave_off(weights: Generator[Any]) -> None:
-    """Have merged weights be as they were, though somebody waits in the midst of them."""
+def _leave_off(weights: Generator[Any], seconds: float) -> bool:
+    """Have merged weights be as they were, though somebody waits in the midst of them; whether it came to that."""
+    until = time.monotonic() + seconds
     while True:
         try:
-            return weights.close()
+            weights.close()
+            return True
         except ValueError:  # a layer is being merged in another thread at this moment
+            if time.monotonic() >= until:
+                return False
             time.sleep(0.01)
 
 

@@ -142,10 +142,8 @@ def make_plan(settings: TrainSettings, config: PretrainedConfig, *, gpu: bool) -
     from agent_r1_trainer.steppo_config import StepPOConfig, options
 
     said = settings.training
-    elsewhere = ("use_vllm", "vllm_", "max_logp_difference", "activation_offloading")  # what only a GPU has
-    here = {name: value for name, value in said.items() if not name.startswith(elsewhere)}
     budget = said.get("micro_batch_tokens")  # a size or "auto" is what is free, which nobody knows here
-    args = StepPOConfig(**{**here, "bf16": False, "use_cpu": True})
+    args = StepPOConfig(**{**said, "bf16": False, "use_cpu": True, "activation_offloading": False})  # as a CPU can
     window = getattr(config.get_text_config(), "max_position_embeddings", None) or math.inf
     given = str(options(args.model_init_kwargs).get("dtype", options(args.model_init_kwargs).get("torch_dtype", "")))
     checkpointing = said.get("activation_checkpointing", said.get("gradient_checkpointing"))

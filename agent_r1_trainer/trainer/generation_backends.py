@@ -353,7 +353,7 @@ class ColocatedBackend:
             config.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             llm = start_engine(folder, ranks=accelerator.num_processes, **settings)
-        self._engine = VLLMEngine(llm, tokenizer, sleeps=sleeps, retries=args.vllm_retries)
+        self._engine = VLLMEngine(llm, tokenizer, sleeps=sleeps, again=args.vllm_retries > 0)
         self._mark: tuple[int, tuple[int, ...]] | None = None
         self._sleeps = sleeps
         self._seconds = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import queue
 import re
 import threading
@@ -13,6 +14,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+from agent_r1_trainer.files import FileLock, LockError
 from agent_r1_trainer.generation import SamplingParams
 from agent_r1_trainer.generation.sent_folder import SentFolder
 from agent_r1_trainer.generation.vllm_control import ServerError, VLLMServer
@@ -238,6 +240,50 @@ def test_a_server_that_refuses_the_weights_ends_the_broadcast_that_waits_for_it(
         assert group.ended.wait(30)  # it finds no further weights
 
 
+def test_a_broadcast_that_hangs_while_a_layer_is_merged_is_not_waited_for_for_ever(monkeypatch):
+    model, released, merging = policy(lora=True), threading.Event(), threading.Event()
+    layer = next(module for module in model.modules() if hasattr(module, "lora_A"))
+    merge, device = layer.merge, CPU
+
+    def stuck(*args):
+        merging.set()
+        released.wait(60)
+        merge(*args)
+
+    with servers(1) as (fakes, urls):
+        group = Group(fakes)
+
+        def refuse(info):
+            assert merging.wait(30)
+            raise RuntimeError("out of memory")
+
+        fakes[0].received = refuse
+        sync = NcclSync(1, device, None, join=group.join, broadcast=group.broadcast, host="127.0.0.1", leaving=0.2)
+        described = threading.Event()
+
+        def broadcast(weights, given):
+            monkeypatch.setattr(layer, "merge", stuck)  # what is sent was described before
+            described.set()
+            group.broadcast(weights, given)
+
+        sync._broadcast = broadcast
+        failed = []
+
+        def sending():
+            with pytest.raises(ServerError) as caught:
+                sync.send(model, urls, "1")
+            failed.append(str(caught.value))
+
+        thread = threading.Thread(target=sending, daemon=True)
+        thread.start()
+        thread.join(30)
+        waiting = thread.is_alive()
+        released.set()
+        thread.join(60)
+    assert described.is_set() and not waiting, "the refusal was not heard while the broadcast hung"
+    assert "/update_weights" in failed[0] and "go on from the last checkpoint" in failed[0]
+
+
 def test_a_broadcast_that_fails_says_what_a_server_says():
     def broken(weights, group):
         raise RuntimeError("NCCL error: unhandled system error")
@@ -266,6 +312,29 @@ def test_folders_of_runs_that_were_killed_are_deleted_by_the_next_and_those_of_l
         sync.close()
     other.close()
     assert [path.name for path in tmp_path.iterdir()] == ["somebody-elses"]
+
+
+def test_a_run_that_looks_at_a_lock_which_another_takes_at_this_moment_does_not_stop_it(tmp_path):
+    looking = FileLock(tmp_path / "mine.vllm-lock", "the folder", "wait")
+    looking.acquire()
+    threading.Timer(0.2, looking.release).start()
+    folder = SentFolder(tmp_path / "mine")
+    assert folder.version("run-1") == tmp_path / "mine" / "run-1"
+    with pytest.raises(LockError, match="in use by process"):
+        SentFolder(tmp_path / "mine").version("run-1")
+    folder.close()
+
+
+def test_where_the_file_system_has_no_locks_one_warning_is_enough(tmp_path, monkeypatch, caplog):
+    def flock(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / "killed").mkdir()
+    folder = SentFolder(tmp_path / "mine")
+    for version in ("run-1", "run-2", "run-3"):
+        folder.version(version)
+    assert caplog.text.count("No locks available") == 1 and (tmp_path / "killed").exists()
 
 
 def test_a_server_that_cannot_read_the_folder_is_told_which_setting_names_it(tmp_path):

@@ -105,6 +105,16 @@ def test_what_a_file_says_is_planned():
     assert (other.micro_batch_tokens, other.critic, other.generates, other.bf16) == (16384, "none", False, False)
 
 
+def test_what_training_refuses_is_refused_by_the_plan():
+    settings = TrainSettings("tiny", "AgentR1/HotpotQA-v0", training={"output_dir": "unused", "use_vllm": True})
+    config = Qwen2Config(**SMALL)
+    there = dataclasses.replace(settings, training={**settings.training, "activation_offloading": True, "bf16": True})
+    assert make_plan(there, config, gpu=True).bf16  # what only a GPU has
+    for name, value in (("generation_batch_tokens", 4096), ("vllm_mode", "both"), ("top_p", 0.9)):
+        with pytest.raises(ValueError, match=name):
+            make_plan(dataclasses.replace(settings, training={**settings.training, name: value}), config, gpu=True)
+
+
 def test_advice_makes_a_run_fit():
     config, plan = Qwen2Config(**ONE_LAYER), Plan(2048, 256, 16)
     now = estimate(config, plan).peak

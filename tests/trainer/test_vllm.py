@@ -167,6 +167,8 @@ def test_a_server_that_does_not_fit_is_refused_before_anything_is_trained(config
         ({"vllm_mode": "both"}, "'server' or 'colocate'"),
         ({"vllm_mode": "server", "vllm_sync_mode": "ipc"}, "'nccl'"),
         ({"vllm_gpu_memory_utilization": 1.5}, "vllm_gpu_memory_utilization"),
+        ({"vllm_mode": "server", "vllm_server_port": 70000}, "vllm_server_port must be a whole number from 1 to 65535"),
+        ({"vllm_mode": "server", "vllm_group_port": 65536}, "vllm_group_port must be a whole number from 1 to 65535"),
     ],
 )
 def test_settings_that_make_no_sense_with_vllm_are_refused(settings, words, tmp_path):

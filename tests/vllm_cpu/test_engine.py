@@ -75,14 +75,14 @@ def spoil(engine, monkeypatch, times):
     monkeypatch.setattr(engine._llm, "generate", spoiled)
 
 
-def test_a_log_probability_that_is_no_number_is_asked_for_again_and_then_costs_its_episode(generator, monkeypatch):
+def test_a_log_probability_that_is_no_number_is_asked_for_once_more_and_then_costs_its_episode(generator, monkeypatch):
     batch, sampling = prompts(4), SamplingParams(8, (1,))
     expected = generator.generate(batch, sampling, range(4))
     generator.counts.clear()
-    spoil(generator, monkeypatch, 2)
+    spoil(generator, monkeypatch, 1)
     assert [r.ids for r in generator.generate(batch, sampling, range(4))] == [r.ids for r in expected]
-    assert generator.counts == {"asked": 4, "retried": 2, "failed": 0}
-    spoil(generator, monkeypatch, 4)
+    assert generator.counts == {"asked": 4, "retried": 1, "failed": 0}
+    spoil(generator, monkeypatch, 2)
     replies = generator.generate(batch, sampling, range(4))
     assert [bool(reply.error) for reply in replies] == [False, True, False, False]
     assert "a log-probability is nan" in replies[1].error and generator.counts["failed"] == 1
@@ -91,7 +91,9 @@ def test_a_log_probability_that_is_no_number_is_asked_for_again_and_then_costs_i
 def test_weights_that_are_no_numbers_give_no_reply_at_all(generator):
     broken = ((name, torch.full_like(tensor, float("nan"))) for name, tensor in merged_weights(contract_model()))
     generator.wake(broken)
+    generator.counts.clear()
     assert all(reply.error for reply in generator.generate(prompts(3), SamplingParams(4, (1,)), range(3)))
+    assert generator.counts == {"asked": 3, "failed": 3}  # the same weights would say the same
 
 
 def test_a_run_samples_from_the_weights_that_it_trains(trainer):
