@@ -421,3 +421,6 @@ def test_a_witness_knows_rounding_from_other_weights():
     halved = take_witness(contract_model().bfloat16(), tokenizer, exact=False).logprobs
     assert rough.fits(halved, exact=True) and not rough.fits([float("nan")] * len(halved), exact=False)
     assert not rough.fits(take_witness(policy(), tokenizer, exact=True).logprobs, exact=False)
+    for share, fits in ((0.005, (True, True)), (0.02, (False, True)), (0.06, (False, False))):
+        apart = [logprob - share * max(abs(logprob), 1.0) for logprob in exact.logprobs]
+        assert (exact.fits(apart, exact=True), rough.fits(apart, exact=True)) == fits

@@ -147,7 +147,7 @@ def test_where_the_weights_do_not_arrive_the_run_stops_with_the_words_of_the_ser
     with servers(1) as fakes:
         fakes[0]._load = lambda tensors: None
         with pytest.raises(ServerError, match="does not hold the weights"):
-            trained(tmp_path / "b", fakes, max_steps=12)
+            trained(tmp_path / "b", fakes)
 
 
 @pytest.mark.parametrize(
