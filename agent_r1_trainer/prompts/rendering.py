@@ -59,6 +59,8 @@ class ChatRenderer:
         self._template = tokenizer.get_chat_template(self.kwargs.get("chat_template"), self.kwargs.get("tools"))
         self._own = own
         self._marks: dict[frozenset[str], TurnMarks] = {}
+        self._options = {key: value for key, value in self.kwargs.items() if key != "chat_template"}
+        self._suspects_options: dict[TurnMarks, bool] = {}
         self._checked_roles: set[str] = set()
 
     def text(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
@@ -77,10 +79,11 @@ class ChatRenderer:
         """
         marks = self.marks(messages)
         contents = [{key: value for key, value in message.items() if key != "role"} for message in messages]
-        options = {key: value for key, value in self.kwargs.items() if key != "chat_template"}
-        if marks.suspects([contents, options]):
+        if marks not in self._suspects_options:  # tools are long, and the same in every prompt
+            self._suspects_options[marks] = marks.suspects(self._options)
+        if self._suspects_options[marks] or marks.suspects(contents):
             word = unused_word([messages, self.kwargs, self._template], "SEPARATOR")
-            contents, options = marks.mark([contents, options], word)
+            contents, options = marks.mark([contents, self._options], word)
             marked = [{"role": m.get("role"), **content} for m, content in zip(messages, contents, strict=True)]
             text = self._text(marked, {**options, "chat_template": self._template}, generation_prompt)
             rendered = marks.collect(text, word)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_r1_trainer.prompts import PromptBuilder, PromptError
+from agent_r1_trainer.prompts.foreign import TurnMarks
 from agent_r1_trainer.prompts.glue import glue_ids, glue_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -236,3 +237,22 @@ def test_a_growing_conversation_is_not_rendered_again_and_again(chat_tokenizer, 
         messages = [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": "none"}]
         builder.next(messages, reply, tokenizer(reply)["input_ids"])
     assert sum(rendered) < 10 * turns  # all of it at every turn: 64 * 65 and more
+
+
+@pytest.mark.parametrize("text", ["Finds pages.", "Ends<|im_end|>turns."])
+def test_tools_are_searched_for_marks_once_an_episode_and_cut_in_every_prompt(chat_tokenizer, monkeypatch, text):
+    options, suspects = [], TurnMarks.suspects
+
+    def counted(marks, value):
+        if isinstance(value, dict) and "tools" in value:
+            options.append(value)
+        return suspects(marks, value)
+
+    tokenizer = chat_tokenizer("qwen2_5")
+    tools = [{"type": "function", "function": {"name": "find", "description": text}}]
+    builder = PromptBuilder(tokenizer, chat_template_kwargs={"tools": tools})
+    monkeypatch.setattr(TurnMarks, "suspects", counted)
+    prompts = [list(builder.first([{"role": "user", "content": f"Question {turn}."}])) for turn in range(4)]
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert [prompt.count(end) for prompt in prompts] == [2] * 4  # of the system message and the question
+    assert len(options) == 1 or "<|" in text  # where there is a mark, marking it looks again
