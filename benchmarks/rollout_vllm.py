@@ -6,7 +6,8 @@ It runs where `make test-vllm` runs. A process can start one engine, so each tra
 have `enforce_eager`, which TRL has no setting for. Times are CPU times of playing, new weights for the engine included,
 medians over the steps after the first.
 
-Exit status 1 when the bar is missed: 1.2 times TRL's trajectories a second.
+Exit status 1 when the bar is missed: 1.2 times TRL's trajectories a second where replies are equally long. Ragged ones
+are measured and not judged: each turn waits for the longest, which is vLLM's time and the same in both.
 """
 
 import argparse
@@ -31,6 +32,12 @@ from transformers import Qwen3ForCausalLM
 from agent_r1_trainer.generation.vllm_engine import VLLMEngine
 
 BAR = 1.2
+
+
+def judge(equal: float, ragged: float) -> tuple[int, str]:
+    """The exit status and what is said of both ratios, of which that of equal replies alone has a bar."""
+    said = f"{equal:.2f} of {BAR} with equal replies; ragged ones are not judged ({ragged:.2f})"
+    return (0, f"bar met: {said}") if equal >= BAR else (1, f"missed: {said}")
 
 
 def load(folder: str) -> Qwen3ForCausalLM:
@@ -70,6 +77,8 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--side", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.steps < 2:
+        parser.error(f"--steps {args.steps}: the first step is left out of the medians, so take two or more")
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     warnings.filterwarnings("ignore")
@@ -103,8 +112,9 @@ def main() -> int:
                 )
         ratios.append(found["TRL"] / found["ours"])
         print(f"| | ratio | | {ratios[-1]:.2f}x | | |", flush=True)
-    print(f"missed: {ratios[0]:.2f} of {BAR}" if ratios[0] < BAR else "bar met")
-    return int(ratios[0] < BAR)
+    status, said = judge(*ratios)
+    print(said)
+    return status
 
 
 if __name__ == "__main__":
