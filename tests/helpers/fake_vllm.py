@@ -37,7 +37,8 @@ class FakeVLLM(ThreadingHTTPServer):
         refused: What is said, with a status of 500, instead of doing what a path asks for.
         received: What comes over NCCL, given its description: named tensors.
         down: Whether connections are closed without an answer.
-        cut: Requests for replies that met with a closed connection, because the server was down or began again.
+        spoiled: Threads whose answers a fault has, so that they count as such, whatever else befalls them.
+        cut: Other requests for replies that met with a closed connection, because the server was down or began again.
     """
 
     daemon_threads = True
@@ -57,6 +58,7 @@ class FakeVLLM(ThreadingHTTPServer):
         self.down = False
         self.boots = 0
         self.cut = 0
+        self.spoiled: set[int] = set()
         self._lock = threading.RLock()
         self.restart()
 
@@ -222,8 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
         gone = self.server.down or self.boot != self.server.boots
         said = HANG_UP if gone else answer(parts.path, parse_qs(parts.query))
         lost = self.server.down or self.boot != self.server.boots
+        spoiled = threading.get_ident() in self.server.spoiled
+        self.server.spoiled.discard(threading.get_ident())
         if said is HANG_UP or lost:
-            self.server.cut += parts.path == "/v1/completions" and (gone or said is not HANG_UP)
+            whole = gone or not (spoiled or said is HANG_UP)
+            self.server.cut += parts.path == "/v1/completions" and whole
             self.close_connection = True
             return
         status, content = said if isinstance(said, tuple) else (said, {}) if isinstance(said, int) else (200, said)

@@ -53,6 +53,7 @@ class Faults(list):  # type: ignore[type-arg]
             if not kind or (kind == "late" and self.injected["late"] == self.late):
                 return lambda answer: answer
             self.injected[kind] += 1
+            self.fake.spoiled.add(threading.get_ident())
             return self.kinds[kind]
 
     def away(self) -> Any:
