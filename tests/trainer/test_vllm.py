@@ -109,6 +109,8 @@ def test_bad_answers_and_a_restart_cost_nothing_but_time(tmp_path, caplog):
 
         def restart(answer):
             fakes[1].restart()
+            fakes[1].down = True  # as while a server starts, or some request would not notice
+            threading.Timer(0.2, setattr, (fakes[1], "down", False)).start()
             return fake_vllm.HANG_UP
 
         fakes[1].faults.append(restart)
