@@ -17,6 +17,9 @@ from typing import Any
 __all__ = ["MOVED", "current_entry_points", "resolve_moved"]
 
 _BY_PACKAGE = {
+    "agent_r1_envs": {
+        "endpoint": "services.endpoint",
+    },
     "agent_r1_envs.alfworld": {
         "bits": "game.model",
         "dialects": "game.dialects",
@@ -94,13 +97,14 @@ _BY_PACKAGE = {
         "invalid_action_penalty": "rewards",
         "lengths": "fitting",
         "lenient_json": "formats.lenient_json",
+        "order": "stack",
         "parse_react": "formats.parse_react",
         "parse_tags": "formats.parse_tags",
         "parse_tool_calls": "formats.parse_tool_calls",
         "parse_tool_tags": "formats.parse_tool_tags",
         "replies": "formats.action_format",
         "rewrite_context": "context.rewrite_context",
-        "state": "order",
+        "state": "stack",
         "success_bonus": "rewards",
         "success_reward": "rewards",
         "summaries": "context.summarize_history",
@@ -108,7 +112,7 @@ _BY_PACKAGE = {
         "tags": "formats.tags",
         "thinking": "formats.tags",
         "truncate_history": "context.truncate_history",
-        "turns": "order",
+        "turns": "stack",
         "wrap_observation": "context.wrap_observation",
     },
 }

@@ -118,7 +118,7 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             ContractError: What the environment returned cannot be used.
         """
         self._messages = []
-        observation, info = self._values("reset", self.env.reset(seed=seed, options=options))
+        observation, info = self._call("reset", seed=seed, options=options)
         return self._observation("reset", observation), self._info("reset", info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -127,7 +127,7 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         Raises:
             ContractError: What the environment returned cannot be used.
         """
-        observation, reward, terminated, truncated, info = self._values("step", self.env.step(action))
+        observation, reward, terminated, truncated, info = self._call("step", action)
         where = f"{self.label}.step() returned"
         return (
             self._observation("step", observation),
@@ -137,14 +137,23 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._info("step", info),
         )
 
-    def _values(self, method: str, returned: Any) -> tuple[Any, ...]:
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         count, wanted = _RETURNS[method]
-        if not isinstance(returned, tuple) or len(returned) != count:
-            raise ContractError(
-                f"{self.label}.{method}() returned {shown(returned)}: it must be {wanted} of Gymnasium's interface; "
-                "environments of the older Gym need a wrapper that converts them"
-            )
-        return returned
+        try:
+            returned = getattr(self.env, method)(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            wrapper = _puzzled_wrapper(error, method)
+            if wrapper is None:
+                raise
+            found = f"something else than {wrapper} takes ({error})"
+        else:
+            if isinstance(returned, tuple) and len(returned) == count:
+                return returned
+            found = shown(returned)
+        raise ContractError(
+            f"{self.label}.{method}() returned {found}: it must be {wanted} of Gymnasium's interface; environments of "
+            "the older Gym need a wrapper that converts them"
+        )
 
     def _observation(self, method: str, observation: Any) -> Any:
         where = f"{self.label}.{method}() returned observation"
@@ -182,6 +191,18 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         result, count = mended(value)
         self._repaired += count
         return result
+
+
+def _puzzled_wrapper(error: Exception, method: str) -> str | None:
+    """Name the wrapper of Gymnasium or of ours that could not take apart what the environment in it returned."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code.co_name != method or "unpack" not in str(error):
+        return None
+    wrapper = trace.tb_frame.f_locals.get("self")
+    ours = type(wrapper).__module__.startswith(("gymnasium.", "agent_r1_"))
+    return type(wrapper).__name__ if ours and isinstance(wrapper, gymnasium.Wrapper) else None
 
 
 def check_observation(observation: Any, where: str, vocabulary: int | None = None) -> Any:

@@ -145,8 +145,10 @@ class Episode:
         self._prompt = self._builder.first(self._observation)
         if len(self._prompt) > self._max_prompt_length:
             self.stop = StopReason.PROMPT_TOO_LONG
+            task = self.assignment.task
             self._error = (
-                f"the first prompt of task {self.assignment.task!r} has {len(self._prompt)} tokens, more than the "
+                f"the first prompt{'' if task is None else f' of task {task!r}'} has {len(self._prompt)} tokens, more "
+                "than the "
                 f"{self._max_prompt_length} that max_prompt_length and the model's context allow"
             )
 

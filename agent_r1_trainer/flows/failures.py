@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ __all__ = [
     "note_closing",
 ]
 
+_LOGGER = logging.getLogger(__name__)
 _LISTED = 5
 
 Verdict = Literal["keep", "retry", "mask", "raise"]
@@ -102,10 +104,12 @@ class FailureWatch:
 
     Args:
         limit: Largest share of masked episodes; 1 goes on with none at all, unless it is the very first time.
+        speaks: Whether this process warns of those that are masked.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, *, speaks: bool = True) -> None:
         self._limit = limit
+        self._speaks = speaks
         self._proven: set[str] = set()
 
     def trust(self, envs: Iterable[str]) -> None:
@@ -138,6 +142,9 @@ class FailureWatch:
                 if share > self._limit
                 else f"no episode of {what}, the first, could be used:{commonest(masked)}"
             )
+        if masked and self._speaks:
+            text = "%d of the %d episodes of %s failed and are left out:%s"
+            _LOGGER.warning(text, len(masked), len(episodes), what, commonest(masked))
         self._proven.update(episode.env for episode in episodes)
 
 

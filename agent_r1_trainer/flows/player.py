@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing import current_process, get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -25,9 +25,10 @@ from agent_r1_trainer.flows.episode import Episode
 from agent_r1_trainer.generation.protocol import Generation, SamplingParams
 from agent_r1_trainer.trajectory import Trajectory
 
-__all__ = ["Player", "PlayerSetup", "RemotePlayer", "Turn", "WorkerDiedError", "serve"]
+__all__ = ["Player", "PlayerSetup", "RemotePlayer", "Turn", "WorkerDiedError", "refuse_in_worker", "serve"]
 
 _GRACE = 10.0  # seconds for a process that has closed its environments, or was killed, to be gone
+_GUARD = 'belongs under `if __name__ == "__main__":`'
 
 
 class WorkerDiedError(RuntimeError):
@@ -230,7 +231,8 @@ class RemotePlayer:
         how = (
             "does not answer" if code is None else f"ended with code {code}" if code >= 0 else f"ended by {_name(code)}"
         )
-        return f"the environment's process {how} in {act}"
+        hint = f" (or did a script begin anew there? What it does {_GUARD})" if act == "prepare" and code == 1 else ""
+        return f"the environment's process {how} in {act}{hint}"
 
     def _reap(self) -> None:
         """Make sure that the process is gone, and forget it."""
@@ -282,6 +284,19 @@ def _answer(player: Player | Exception, act: str, arguments: tuple[Any, ...]) ->
         return bytes(ForkingPickler.dumps((False, getattr(player, act)(*arguments))))
     except BaseException as error:  # a `sys.exit` of an environment too costs its episode only
         return bytes(ForkingPickler.dumps((True, error_text(error))))
+
+
+def refuse_in_worker(what: str) -> None:
+    """Refuse to begin again what a script does, where a process of `env_workers="processes"` reads that script.
+
+    Args:
+        what: What would begin, for the message.
+
+    Raises:
+        RuntimeError: This is such a process, which has not come to its own work yet.
+    """
+    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself asks before it starts a process
+        raise RuntimeError(f"{what} in a process that an environment is to work in: what a script does {_GUARD}")
 
 
 def _follow_parent() -> None:

@@ -81,7 +81,7 @@ class Exam:
         flow.check(trainer.sampling)
         self._trainer = trainer
         self._flow = flow
-        watch = FailureWatch(trainer.args.max_masked_ratio)
+        watch = FailureWatch(trainer.args.max_masked_ratio, speaks=trainer.is_world_process_zero())
         self._evaluator = Evaluator(flow, trainer.accelerator, episodes=exam.episodes, seed=exam.seed, watch=watch)
 
     @property

@@ -28,6 +28,7 @@ from agent_r1_trainer.files import run_lock
 from agent_r1_trainer.flows import AgentFlowBase
 from agent_r1_trainer.flows.collect import collect
 from agent_r1_trainer.flows.failures import FailureWatch, commonest
+from agent_r1_trainer.flows.player import refuse_in_worker
 from agent_r1_trainer.generation import Generator, SamplingParams
 from agent_r1_trainer.generation.transformers_generator import free_memory
 from agent_r1_trainer.learning.critic import CriticModel, SeparateCritic
@@ -133,6 +134,7 @@ class StepPOTrainer(CheckpointedTrainer):
         optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None] = (None, None),
         peft_config: Any | None = None,
     ) -> None:
+        refuse_in_worker("StepPOTrainer")
         args = StepPOConfig("steppo") if args is None else args
         models = build_models(model, args, processing_class, peft_config, trained_environments(env, flow))
         setup = set_up_flows(args, models, env, eval_env, flow, eval_flow)
@@ -179,7 +181,9 @@ class StepPOTrainer(CheckpointedTrainer):
         for each in (self.flow, self.eval_flow):
             if each is not None:
                 each.check(self.sampling)
-        self._watch, self._eval_watch = (FailureWatch(args.max_masked_ratio) for _ in range(2))
+        self._watch, self._eval_watch = (
+            FailureWatch(args.max_masked_ratio, speaks=self.is_world_process_zero()) for _ in range(2)
+        )
         self._maker: ExperienceMaker | None = None
         self._experience: Experience | None = None
         self._completions_of = -1  # the rollout whose episodes were shown last

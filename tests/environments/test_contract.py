@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Text
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from agent_r1_trainer.bench.episode import Job, play_episode
 from agent_r1_trainer.demos.episode import demonstrate
@@ -117,6 +117,26 @@ def test_a_broken_contract_costs_the_episode_and_names_environment_field_and_val
 def test_a_reset_is_held_to_the_same(first):
     trajectory = play(EnvFactory(lambda: Says(first=first)))
     assert trajectory.masked and trajectory.breach and "Says.reset() returned" in trajectory.error
+
+
+@pytest.mark.parametrize("recipe", ["none", "default"])
+@pytest.mark.parametrize(
+    ("method", "returns"),
+    [("step", {"all": ("left", 1.0, True, {})}), ("step", {"all": None}), ("reset", {"first": ("left", {}, 3)})],
+)
+def test_so_is_what_a_wrapper_in_between_cannot_take_apart(method, returns, recipe):
+    trajectory = play(EnvFactory(lambda: RecordEpisodeStatistics(TimeLimit(Says(**returns), 4)), recipe=recipe))
+    assert trajectory.masked and trajectory.breach and f"Says.{method}() returned" in trajectory.error
+
+
+def test_an_environment_that_fails_to_take_something_of_its_own_apart_breaks_no_contract():
+    class Splits(Says):
+        def step(self, action: str) -> Any:
+            first, second = action.split(":")
+            return super().step(first + second)
+
+    trajectory = play(lambda: TimeLimit(Splits(), 4))
+    assert trajectory.masked and not trajectory.breach and "not enough values to unpack" in trajectory.error
 
 
 def test_ids_that_the_vocabulary_does_not_have_are_refused():

@@ -8,9 +8,9 @@ import pytest
 MODULES = [
     "actions",
     "arguments",
-    "endpoint",
-    "retry",
-    "secrecy",
+    "services.endpoint",
+    "services.retry",
+    "services.secrecy",
     "spaces.free_text",
     "spaces.messages",
     "tasks",

@@ -113,13 +113,14 @@ def test_nor_has_the_evaluation_of_one(tmp_path):
     assert [row["eval_masked_ratio"] for row in measured(trainer) if "eval_masked_ratio" in row][-2:] == [1 / 5, 0.0]
 
 
-def test_above_a_share_of_failures_the_run_stops_and_lists_the_commonest(tmp_path):
+def test_above_a_share_of_failures_the_run_stops_and_lists_the_commonest(tmp_path, caplog):
     Counted.clear(wrong=range(9, 14), error=OSError("port 17 is gone"))
     with pytest.raises(TooManyFailuresError, match=r"5 of the 8 .*rollout 1 .*=0.5 .*\n  5 x OSError: port 17 is gone"):
         make_trainer(tmp_path, env=Counted, **RUN).train()
     assert Counted.built == Counted.closed
     Counted.clear(wrong=range(9, 14), error=OSError("port 17 is gone"))
     make_trainer(tmp_path, env=Counted, max_masked_ratio=0.7, **RUN).train()
+    assert "5 of the 8 episodes of rollout 1 failed and are left out:\n  5 x OSError: port 17 is gone" in caplog.text
     with pytest.raises(ValueError, match="max_masked_ratio"):
         StepPOConfig(str(tmp_path), max_masked_ratio=1.5, use_cpu=True)
 

@@ -20,7 +20,7 @@ from agent_r1_trainer.flows.player import PlayerSetup, RemotePlayer, WorkerDiedE
 from agent_r1_trainer.generation import SamplingParams
 from tests.helpers.cues import CueEnv
 from tests.helpers.fault_envs import StartingEnv
-from tests.helpers.training import ScriptedGenerator, make_tokenizer
+from tests.helpers.training import ScriptedGenerator, make_tokenizer, make_trainer
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,6 +102,19 @@ def test_environments_end_with_the_program_however_it_ends(how, tmp_path):
 def player(factory: object = CueEnv) -> RemotePlayer:
     setup = PlayerSetup({"": factory}, make_tokenizer(), {"": ""}, (), {"max_prompt_length": 50})
     return RemotePlayer(bytes(ForkingPickler.dumps(setup)))
+
+
+def test_a_process_that_ends_while_it_builds_is_asked_whether_a_script_began_anew():
+    remote = player(partial(os._exit, 1))
+    with pytest.raises(WorkerDiedError, match=r'ended with code 1 in prepare .*belongs under `if __name__ == "__main'):
+        remote.prepare("")
+    remote.close()
+
+
+def test_no_trainer_is_made_where_a_process_reads_the_script_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(RuntimeError, match=r'belongs under `if __name__ == "__main__":`'):
+        make_trainer(tmp_path)
 
 
 def test_a_process_that_is_killed_from_outside_is_named_by_its_signal():
