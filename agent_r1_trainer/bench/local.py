@@ -15,6 +15,7 @@ from agent_r1_trainer.bench.episode import EpisodeRecord, Job, PlayedTurn
 from agent_r1_trainer.bench.sampling import local_params
 from agent_r1_trainer.flows import AgentEnvLoop, Assignment
 from agent_r1_trainer.generation import Generator, TransformersGenerator
+from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine, vllm_class
 from agent_r1_trainer.learning.probe import Probe
 from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.prompts.context_settings import ContextSettings
@@ -48,8 +49,11 @@ def play_local(
         vllm: Run the model with vLLM's engine instead of transformers.
 
     Raises:
+        ImportError: vLLM is asked for and not installed.
         ValueError: A reply of ``max_tokens`` leaves no room for a prompt, or the model cannot be read token by token.
     """
+    if vllm:
+        vllm_class()  # first: a hub that does not answer takes most of a minute
     context = ContextSettings.load(model)
     with loading_errors(model):
         tokenizer = AutoTokenizer.from_pretrained(model)
@@ -90,8 +94,6 @@ def _transformers(network: Any, tokenizer: PreTrainedTokenizerBase) -> Generator
 
 
 def _engine(model: str, tokenizer: PreTrainedTokenizerBase, window: int) -> Generator:
-    from agent_r1_trainer.generation.vllm_engine import VLLMEngine, start_engine
-
     return VLLMEngine(start_engine(model, max_model_len=window), tokenizer)
 
 

@@ -66,6 +66,10 @@ def parse_agent(text: str) -> AgentSpec:
     found = re.fullmatch(r"(.+?)@(https?://.+)", rest)
     if kind == "openai" and found:
         return AgentSpec("openai", found[1], found[2])
+    if kind == "openai":
+        raise ValueError(
+            f"agent {text!r} has no address of a server: say openai:MODEL@URL, with a URL such as http://127.0.0.1:8000/v1"
+        )
     raise ValueError(f"unknown agent {text!r}; expected {_FORMS}")
 
 

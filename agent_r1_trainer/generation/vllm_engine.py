@@ -17,7 +17,7 @@ from agent_r1_trainer.generation.vllm_requests import BadAnswerError, checked_re
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["VLLMEngine", "start_engine"]
+__all__ = ["VLLMEngine", "start_engine", "vllm_class"]
 
 
 _ON_CPU = {
@@ -26,13 +26,8 @@ _ON_CPU = {
 }
 
 
-def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
-    """Start vLLM's engine in this process.
-
-    Args:
-        folder: Of a model, or its name.
-        ranks: Processes of the run. Each has an engine of its own; they share one group of processes.
-        settings: Arguments of `vllm.LLM`.
+def vllm_class() -> Any:
+    """Return `vllm.LLM`, set to run in this process.
 
     Raises:
         ImportError: vLLM is not installed.
@@ -46,11 +41,26 @@ def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
             "server needs it only where it runs (vllm_mode='server')",
             name=error.name,
         ) from error
+    return LLM
+
+
+def start_engine(folder: str | Path, *, ranks: int = 1, **settings: Any) -> Any:
+    """Start vLLM's engine in this process.
+
+    Args:
+        folder: Of a model, or its name.
+        ranks: Processes of the run. Each has an engine of its own; they share one group of processes.
+        settings: Arguments of `vllm.LLM`.
+
+    Raises:
+        ImportError: vLLM is not installed.
+    """
+    engine = vllm_class()
     if ranks > 1:
         settings["distributed_executor_backend"] = "external_launcher"
     if not torch.cuda.is_available():
         settings = _ON_CPU | settings
-    return LLM(
+    return engine(
         str(folder),
         logprobs_mode="processed_logprobs",
         enable_prefix_caching=True,

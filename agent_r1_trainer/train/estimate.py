@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_r1_trainer.model_folders import loading_errors
 from agent_r1_trainer.tiny_policy import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -123,9 +124,13 @@ def read_config(model: str) -> PretrainedConfig:
     path = Path(CHECKPOINTS.get(model, model))
     if path.name == "config.json":
         path = path.parent
-    if path.is_absolute() and not (path / "config.json").is_file():
+    if (path.is_absolute() or path.is_dir()) and not (path / "config.json").is_file():
         raise OSError(f"there is no config.json in {path}; --estimate reads that of a full model")
-    return AutoConfig.from_pretrained(str(path))
+    try:
+        with loading_errors(str(path)):
+            return AutoConfig.from_pretrained(str(path))
+    except OSError as error:
+        raise OSError(f"a folder with the model's config.json is enough, but {error}") from error
 
 
 def make_plan(settings: TrainSettings, config: PretrainedConfig, *, gpu: bool) -> Plan:
@@ -274,12 +279,12 @@ def parse_memory(text: str) -> int:
     """Read a size such as `80GiB`, `24 GB` or `500MiB`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is none, or has no unit.
 
     >>> parse_memory("80GiB"), parse_memory("1.5 GB")
     (85899345920, 1500000000)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)\s*", text, re.IGNORECASE)
     if found is None or float(found[1]) <= 0:
         raise ValueError(f"a size of memory is a number with a unit, such as 80GiB, got {text!r}")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2].upper()])
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[(found[2] or "").upper()])

@@ -169,8 +169,9 @@ class TrainRun:
         write_json(self.folder.report, report)
         self._show(results)
         took = f"{report['episodes']} episodes, {report['updates']} updates, {seconds['total']:.0f} s"
-        files = f"{self.folder.path}: metrics.jsonl, curve.png, trajectories/, model/, report.json"
-        self._console.print(f"{took}\n{files}", markup=False, soft_wrap=True)
+        names = ("metrics.jsonl", "curve.png", "trajectories/", "model/", "report.json")
+        files = ", ".join(name for name in names if (self.folder.path / name).exists())
+        self._console.print(f"{took}\n{self.folder.path}: {files}", markup=False, soft_wrap=True)
 
     def _show(self, results: list[ExamResult]) -> None:
         exam = self.settings.exam

@@ -168,7 +168,8 @@ def set_up_flows(
     if eval_flow is None and args.eval_strategy != "no":
         raise ValueError(
             f"eval_strategy={args.eval_strategy.value!r} needs held-out tasks: pass eval_env, or set "
-            "eval_env_kwargs (for example {'split': 'validation'}); in a mixture, eval_kwargs of an entry"
+            "eval_env_kwargs (for example {'split': 'validation'}); in a mixture, eval_kwargs of an entry. "
+            'Without held-out tasks: eval_strategy="no"'
         )
     return FlowSetup(entries, flow, eval_flow)
 

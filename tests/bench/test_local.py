@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def bench(model: Path | str, out: Path, concurrency: int, episodes: int = 6, max_tokens: int = 12) -> int:
+def bench(
+    model: Path | str, out: Path, concurrency: int, episodes: int = 6, max_tokens: int = 12, kind: str = "hf"
+) -> int:
     return bench_command(
         env=HOTPOT,
-        agent=f"hf:{model}",
+        agent=f"{kind}:{model}",
         out=out,
         split="test",
         episodes=episodes,
@@ -135,3 +138,12 @@ def test_a_missing_folder_is_called_one(
         error = capsys.readouterr().err.strip()
         assert said in error and "\n" not in error, (name, error)
     assert bench("~/done/model", tmp_path / "out", 1) == 0
+
+
+def test_a_missing_vllm_is_said_before_a_model_is_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)  # as where it is not installed
+    assert bench("nowhere", tmp_path / "out", 1, kind="vllm") == 2
+    error = capsys.readouterr().err
+    assert "need vLLM: pip install 'agent-r1[vllm]'" in error and "nowhere" not in error

@@ -67,6 +67,8 @@ def test_envs_prints_one_line_each() -> None:
             ["--env", HOTPOT, "--agent", "gpt"],
             "unknown agent 'gpt'; expected random, expert, hf:MODEL, vllm:MODEL or openai:MODEL@URL",
         ),
+        (["--env", HOTPOT, "--agent", "openai:m"], "'openai:m' has no address of a server: say openai:MODEL@URL"),
+        (["--env", HOTPOT, "--agent", "openai:m@host:8000/v1"], "a URL such as http://127.0.0.1:8000/v1"),
         (["--env", "AgentR1/Hotpot-v0", "--agent", "random"], "Did you mean"),
         (["--env", "Hotpot", "--agent", "random"], "Did you mean: `AgentR1/HotpotQA-v0`"),
         (

@@ -125,7 +125,7 @@ def test_advice_makes_a_run_fit():
     assert updates == sorted(updates, reverse=True) and rollouts == sorted(rollouts, reverse=True)
 
 
-@pytest.mark.parametrize("text", ["", "-3GiB", "much", "0GiB", "GiB"])
+@pytest.mark.parametrize("text", ["", "-3GiB", "much", "0GiB", "GiB", "80", "1.5", "80i"])
 def test_sizes_that_are_none(text):
     with pytest.raises(ValueError, match="such as 80GiB"):
         parse_memory(text)
@@ -140,6 +140,14 @@ def test_a_config_alone_is_enough(tmp_path):
         read_config(str(tmp_path))
 
 
+def test_a_model_that_the_hub_does_not_give_is_named():
+    """The tests are offline, so no name is found."""
+    with pytest.raises(OSError, match=r"config\.json is enough, but there is no folder some/model"):
+        read_config("some/model")
+    with pytest.raises(OSError, match="there is no folder runs/a/model"):
+        read_config("runs/a/model")
+
+
 def test_the_command(tmp_path):
     Qwen2Config(**ONE_LAYER).save_pretrained(tmp_path / "model")
     given = ["train", "--config", "demo", "--estimate", "--model", str(tmp_path / "model")]
@@ -148,8 +156,8 @@ def test_the_command(tmp_path):
     assert all(word in fits.output for word in ("weights", "optimizer", "keys and values", "fits"))
     small = CliRunner().invoke(app, [*given, "--gpu-memory", "20MiB"])
     assert small.exit_code == 1 and "micro_batch_tokens" in small.output
-    wrong = CliRunner().invoke(app, [*given, "--gpu-memory", "lots"])
-    assert wrong.exit_code == 2
+    wrong = CliRunner().invoke(app, [*given, "--gpu-memory", "80"])
+    assert wrong.exit_code == 2 and "with a unit, such as 80GiB, got '80'" in wrong.output
 
 
 CASES = {

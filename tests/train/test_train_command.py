@@ -85,6 +85,8 @@ def test_another_algorithm_by_name(config, tmp_path, monkeypatch, capsys):
     config.write_text(yaml.safe_dump(short), encoding="utf-8")
     assert train_command(config=str(config), preset=None, seed=3, out=None, algorithm="rloo") == 0
     run = tmp_path / "runs" / "short-rloo-3"
+    assert "metrics.jsonl, curve.png, model/, report.json" in capsys.readouterr().out
+    assert not (run / "trajectories").exists()
     settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
     assert (settings["algorithm"], settings["training"]["num_generations"]) == ("rloo", 8)
     assert [row["step"] for row in rows_of(run) if "success" in row] == [4]

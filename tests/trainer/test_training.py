@@ -241,7 +241,7 @@ def test_an_optimizer_without_the_value_head_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"eval_strategy": "steps", "eval_steps": 4, "max_steps": 4}, "eval_env"),
+        ({"eval_strategy": "steps", "eval_steps": 4, "max_steps": 4}, 'pass eval_env.*eval_strategy="no"'),
         ({"env": None, "max_steps": 4}, "env is needed"),
         ({"env": PARROT}, "max_steps"),
         ({"max_completion_length": 256, "max_steps": 4}, "leaves no room"),
