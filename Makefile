@@ -53,7 +53,7 @@ demo: $(STAMP)
 	$(VENV)/bin/agent-r1 train --config demo --algorithm $(ALGO) --seed $(SEED) --out $(DEMO)
 
 test: $(STAMP)
-	HF_HUB_OFFLINE=1 $(PY) -m pytest -m "not slow" -n 2 --dist worksteal $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -m "not slow" -n 3 --dist worksteal $(PYTEST_ARGS)
 
 test-slow: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest -m slow -n 2 --dist worksteal $(PYTEST_ARGS)

@@ -424,6 +424,7 @@ class SignalEnv(CueEnv):
         return super().reset(seed=seed, options=options)
 
 
+@pytest.mark.slow
 def test_an_environment_that_needs_the_main_thread_is_told_the_ways_out():
     flow = loop(partial(SignalEnv, "built"), env_workers="processes", env_timeout=60.0)
     with pytest.raises(ValueError, match="main thread") as caught:

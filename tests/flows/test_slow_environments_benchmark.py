@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.benchmarks import FOLDER, load_benchmark
 
 
+@pytest.mark.slow
 def test_it_measures_every_kind_of_worker():
     load_benchmark("slow_environments")  # or skip
     sizes = ["--episodes", "8", "--seconds", "0.1", "--turns", "2", "--bar", "60"]
