@@ -23,6 +23,7 @@ __all__ = [
     "check_fields",
     "check_types",
     "fits",
+    "has_default",
     "parts",
     "setting",
 ]
@@ -126,6 +127,11 @@ def parts(hint: Any) -> tuple[Any, ...]:
     if typing.get_origin(hint) in (Union, UnionType):
         return tuple(part for argument in typing.get_args(hint) for part in parts(argument))
     return (hint,)
+
+
+def has_default(settings: Any, name: str) -> bool:
+    """Whether a field of a dataclass holds what it holds where nobody says anything."""
+    return bool(getattr(settings, name) == settings.__dataclass_fields__[name].default)
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from agent_r1_envs.services.per_process import PerProcess
 from agent_r1_envs.services.retry import PassingFailure, RetryPolicy, excerpt, read_json
 from agent_r1_envs.services.secrecy import hide, public_address, query_secrets
 
@@ -77,10 +78,7 @@ class JsonEndpoint:
         self.url = str(parts.copy_with(path=path) if path and parts.path == "/" else parts)
         self.timeout, self.policy, self.key_env = timeout, RetryPolicy(retries, backoff), key_env
         self.headers = dict(headers or {})
-        self._client: tuple[int, httpx.Client] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_client": None}
+        self._client: PerProcess[httpx.Client] = PerProcess()
 
     @property
     def address(self) -> str:
@@ -121,9 +119,8 @@ class JsonEndpoint:
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        if self._client is not None and self._client[0] == os.getpid():
-            self._client[1].close()
-        self._client = None
+        if client := self._client.take():
+            client.close()
 
     def _once(self, content: bytes) -> Any:
         headers = {"content-type": "application/json", **self.headers}
@@ -155,10 +152,9 @@ class JsonEndpoint:
         return EndpointError(hide(f"{self.address} {message}", secrets), status, body)
 
     def _http(self) -> httpx.Client:
-        if self._client is None or self._client[0] != os.getpid():  # connections must not be shared across a fork
-            client = httpx.Client(timeout=self.timeout, auth=self._login, trust_env=trusts_environment(self.url))
-            self._client = (os.getpid(), client)
-        return self._client[1]
+        return self._client.get(
+            lambda: httpx.Client(timeout=self.timeout, auth=self._login, trust_env=trusts_environment(self.url))
+        )
 
 
 def trusts_environment(url: str) -> bool:

@@ -53,7 +53,7 @@ class Lookout:
         except queue.Empty:
             self._worker = None
             self._crew.abandon(worker)
-            reason = overdue("look", self._timeout).removeprefix("TimeoutError: ")
+            reason = overdue("look", self._timeout)
             which = f"the environment {name!r}" if name else "the environment"
             raise TimeoutError(f"{which} cannot be looked at: its {reason}") from None
         except BaseException as error:  # Ctrl-C: what it still answers is no answer to the next question

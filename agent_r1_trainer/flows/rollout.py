@@ -240,7 +240,8 @@ class Rollout:
                 del self._live[ticket]
                 self._progress.timeouts += 1
                 self._progress.environment += time.perf_counter() - episode.since
-                self._on_loss(episode, overdue(episode.act, self._timeout), hung=True)
+                error = TimeoutError(overdue(episode.act, self._timeout))
+                self._on_loss(episode, error_text(error), hung=True)
         self._tell()
 
     def _on_report(self, episode: _Live, report: Report) -> None:

@@ -86,18 +86,7 @@ class SingleStepFlow(AgentFlowBase):
         """
         self.times = FlowTimes()
         started = time.perf_counter()
-        trajectories = [
-            Trajectory(
-                task_id=str(assignment.task),
-                steps=[],
-                stop=StopReason.PROMPT_TOO_LONG,
-                group=assignment.group,
-                sample=assignment.sample,
-                env=assignment.env,
-                masked=True,
-            )
-            for assignment in assignments
-        ]
+        trajectories = [assignment.failed(str(assignment.task), error="") for assignment in assignments]
         prompts = [self._prompt(*pair) for pair in zip(trajectories, assignments, strict=True)]
         fitting = [row for row, trajectory in enumerate(trajectories) if not trajectory.error]
         self.times.environment += time.perf_counter() - started
@@ -142,6 +131,7 @@ class SingleStepFlow(AgentFlowBase):
             _fail(trajectory, error)
             return []
         if len(prompt) > self._max_prompt_length:
+            trajectory.stop = StopReason.PROMPT_TOO_LONG
             trajectory.error = (
                 f"the prompt of task {task} has {len(prompt)} tokens, more than {self._max_prompt_length}"
             )
@@ -162,5 +152,5 @@ class SingleStepFlow(AgentFlowBase):
 
 
 def _fail(trajectory: Trajectory, error: Exception) -> None:
-    trajectory.stop, trajectory.error = StopReason.FAILED, error_text(error)
+    trajectory.error = error_text(error)
     trajectory.breach = isinstance(error, ContractError)

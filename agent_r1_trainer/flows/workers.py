@@ -25,10 +25,10 @@ def seconds_for(act: str, timeout: float | None) -> float:
 
 
 def overdue(act: str, timeout: float | None) -> str:
-    """What is said of a worker that has had its time."""
+    """What is said of a worker that has had its time, as a `TimeoutError` says it."""
     if act in _WORDS:
-        return f"TimeoutError: {_WORDS[act]} took more than env_timeout={timeout:g} s"
-    return f"TimeoutError: construction took more than {seconds_for(act, timeout):g} s"
+        return f"{_WORDS[act]} took more than env_timeout={timeout:g} s"
+    return f"construction took more than {seconds_for(act, timeout):g} s"
 
 
 class Report(NamedTuple):

@@ -17,8 +17,10 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from agent_r1_envs.services.endpoint import trusts_environment
+from agent_r1_envs.services.per_process import PerProcess
 from agent_r1_envs.services.retry import excerpt
 from agent_r1_envs.services.secrecy import hide, public_address
+from agent_r1_trainer.generation.vllm_settings import base_address
 
 T = TypeVar("T")
 
@@ -84,12 +86,9 @@ class VLLMServer:
     """
 
     def __init__(self, url: str, *, timeout: float = 600.0) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
+        self.url = base_address(url)
         self._timeout = timeout
-        self._client: tuple[int, httpx.Client] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_client": None}
+        self._client: PerProcess[httpx.Client] = PerProcess()
 
     @property
     def address(self) -> str:
@@ -211,9 +210,8 @@ class VLLMServer:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._client is not None and self._client[0] == os.getpid():
-            self._client[1].close()
-        self._client = None
+        if client := self._client.take():
+            client.close()
 
     def _ask(self, method: str, path: str, **arguments: Any) -> Any:
         try:
@@ -235,12 +233,11 @@ class VLLMServer:
             return None
 
     def _http(self) -> httpx.Client:
-        if self._client is None or self._client[0] != os.getpid():  # connections must not be shared across a fork
-            client = httpx.Client(
+        return self._client.get(
+            lambda: httpx.Client(
                 timeout=self._timeout, headers=request_headers(), trust_env=trusts_environment(self.url)
             )
-            self._client = (os.getpid(), client)
-        return self._client[1]
+        )
 
 
 def request_headers() -> dict[str, str]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from agent_r1_envs.services.secrecy import public_address, without_secrets
-from agent_r1_trainer.fields import Bounds, Count, NonNegative, NonNegativeInt, Positive, setting
+from agent_r1_trainer.fields import Bounds, Count, NonNegative, NonNegativeInt, Positive, has_default, setting
 
-__all__ = ["VLLMSettings", "check_vllm", "server_urls"]
+__all__ = ["VLLMSettings", "base_address", "check_vllm", "server_urls"]
 
 _OWN = "use_vllm=False"
 _SERVER, _COLOCATE = (f"use_vllm=True, vllm_mode={mode!r}" for mode in ("server", "colocate"))
@@ -104,7 +104,7 @@ def check_vllm(config: Any) -> None:
     mode = f"use_vllm=True, vllm_mode={config.vllm_mode!r}" if config.use_vllm else _OWN
     for name, (modes, way_out) in _WHERE.items():
         value = getattr(config, name)
-        if mode not in modes and value != config.__dataclass_fields__[name].default:
+        if mode not in modes and not has_default(config, name):
             raise ValueError(
                 f"{name}={without_secrets(value)!r} has no meaning with {mode}: leave it out"
                 + (f", or set {' or '.join(modes)}" if modes else "")
@@ -121,12 +121,17 @@ def check_vllm(config: Any) -> None:
 
 
 def server_urls(config: VLLMSettings) -> list[str]:
-    """The addresses of the servers that the settings name, without the `/v1` that clients of OpenAI's API want."""
+    """The base addresses of the servers that the settings name."""
     urls = config.vllm_server_base_url
     if urls is None:
         urls = f"http://{config.vllm_server_host}:{config.vllm_server_port}"
     given = [url for url in urls.split(",") if url.strip()] if isinstance(urls, str) else urls
-    return [url.strip().rstrip("/").removesuffix("/v1") for url in given]
+    return [base_address(url.strip()) for url in given]
+
+
+def base_address(url: str) -> str:
+    """A server's address without the `/v1` that clients of OpenAI's API want."""
+    return url.rstrip("/").removesuffix("/v1")
 
 
 def _check_addresses(config: VLLMSettings) -> None:
@@ -138,7 +143,7 @@ def _check_addresses(config: VLLMSettings) -> None:
         raise ValueError(f"{name} must be a list of addresses, got one of {len(urls)} that is none")
     else:
         for other in ("vllm_server_host", "vllm_server_port"):
-            if getattr(config, other) != config.__dataclass_fields__[other].default:
+            if not has_default(config, other):
                 raise ValueError(f"{other}={getattr(config, other)!r} has no meaning beside {name}: leave it out")
     found = server_urls(config)
     for place, url in enumerate(found):

@@ -13,6 +13,7 @@ from agent_r1_trainer.curriculum.epochs import TaskCursor
 from agent_r1_trainer.curriculum.sampler import TaskSampler
 from agent_r1_trainer.environments.factory import EnvFactory
 from agent_r1_trainer.environments.mixture import EnvironmentsArgument, MixtureEntry, mixture_entries
+from agent_r1_trainer.fields import has_default
 from agent_r1_trainer.flows import AgentEnvLoop, AgentFlowBase, AsyncEnvLoop, FailurePolicy
 from agent_r1_trainer.steppo_config import StepPOConfig, options
 from agent_r1_trainer.trainer.models import Models, prompt_limit
@@ -178,12 +179,11 @@ def _check_own_flow(args: StepPOConfig) -> None:
     """Refuse settings of the loops that the trainer makes, which a flow of the user's own would never hear of."""
     derived = {"env_workers"} if args.use_vllm and args.vllm_mode == "server" else set()
     for name in ("env_failure", "env_retries", "env_timeout", "max_env_workers", "env_workers"):
-        value = getattr(args, name)
-        if name not in derived and value != args.__dataclass_fields__[name].default:
+        if name not in derived and not has_default(args, name):
             raise ValueError(
-                f"{name}={value!r} has no meaning with flow=, which plays as it was made: leave it out, and say it to "
-                "the flow: failures=FailurePolicy(...) of AgentEnvLoop, AsyncEnvLoop and SingleStepFlow; env_workers, "
-                "env_timeout and max_env_workers of AsyncEnvLoop"
+                f"{name}={getattr(args, name)!r} has no meaning with flow=, which plays as it was made: leave it out, "
+                "and say it to the flow: failures=FailurePolicy(...) of AgentEnvLoop, AsyncEnvLoop and SingleStepFlow; "
+                "env_workers, env_timeout and max_env_workers of AsyncEnvLoop"
             )
 
 

@@ -6,7 +6,6 @@ What it sends, papers and pages of papers, is checked here before anything else 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -32,6 +31,7 @@ from agent_r1_envs.paper_search.papers.identity import (
     last_allowed,
     paper_key,
 )
+from agent_r1_envs.services.per_process import PerProcess
 from agent_r1_envs.services.retry import RetryPolicy
 
 FIELDS: Final = "title,abstract,year,authors,externalIds,publicationDate"
@@ -93,10 +93,10 @@ class SemanticScholarBackend:
             raise ValueError(f"mode={mode!r} needs recordings=, a folder")
         self._recordings = None if recordings is None else Recordings(recordings, mode)
         self._thread = LoopThread()
-        self._client: tuple[int, PatientClient] | None = None
+        self._client: PerProcess[PatientClient] = PerProcess()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_thread": None, "_client": None}
+        return {**self.__dict__, "_thread": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ = {**state, "_thread": LoopThread()}
@@ -110,7 +110,7 @@ class SemanticScholarBackend:
     @property
     def traffic(self) -> Traffic:
         """Requests, retries and failures so far, in this process."""
-        return Traffic() if self._client is None else self._client[1].traffic
+        return Traffic() if self._client.made is None else self._client.made.traffic
 
     def look_up(self, lookups: Sequence[Lookup], limits: Limits, cutoff: str = "") -> list[Found]:
         """Answer the calls of a turn; see :class:`~agent_r1_envs.paper_search.backends.protocol.Backend`."""
@@ -130,9 +130,8 @@ class SemanticScholarBackend:
 
     def close(self) -> None:
         """Close the connections and end the thread; the next call opens new ones."""
-        if self._client is not None and self._client[0] == os.getpid():
-            self._thread.run(self._client[1].close())
-        self._client = None
+        if client := self._client.take():
+            self._thread.run(client.close())
         self._thread.close()
 
     async def _look_up(self, lookups: Sequence[Lookup], limits: Limits, cutoff: str) -> list[Found]:
@@ -190,10 +189,9 @@ class SemanticScholarBackend:
 
     def _patient(self) -> PatientClient:
         """Return the client of this process; called in the loop's own thread only."""
-        if self._client is None or self._client[0] != os.getpid():
-            client = PatientClient(self.base_url, self._patience, self._api_key_env, self._recordings)
-            self._client = (os.getpid(), client)
-        return self._client[1]
+        return self._client.get(
+            lambda: PatientClient(self.base_url, self._patience, self._api_key_env, self._recordings)
+        )
 
 
 def read_paper(value: Any) -> Paper | None:
